@@ -188,7 +188,7 @@ pub struct Cli {
     /// Memory for compressed variants of files, in bytes; 0 is none, and no compression
     ///
     /// A text file without a compressed sibling is compressed in the background when a client that
-    /// accepts a coding first asks for it, and is then sent compressed. Variants that responses still
+    /// accepts a coding first asks for it, and is sent compressed afterwards. Variants that responses still
     /// send may take as much again. A reload forgets all.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
         value_parser = clap::value_parser!(u64).range(..=1 << 40))]

@@ -127,6 +127,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_is_compressed_without_memory_or_if_the_host_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
+        for (bytes_max, toml, expected) in [
+            ("1000000", "", true),
+            ("0", "", false),
+            ("1000000", "[[host]]\ncompress = false", false),
+            (
+                "1000000",
+                "[[host]]\ncompress = false\n[[host]]\nnames = ['a']\ncompress = true",
+                true,
+            ),
+        ] {
+            std::fs::write(&file, toml).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
+            let more = [file.to_str().unwrap(), "--compression-cache-max", bytes_max];
+            let config = crate::config::parse([&args[..], &more].concat()).unwrap();
+            let hosts = VirtualHosts::open(&config).unwrap();
+            assert_eq!(hosts.find("a").compressor.is_some(), expected, "{bytes_max} {toml}");
+            hosts.start_compression().unwrap();
+        }
+    }
+
+    #[test]
     fn error_names_file_line_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
