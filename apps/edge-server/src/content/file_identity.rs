@@ -17,9 +17,9 @@ pub struct FileIdentity {
     pub length: u64,
 
     /// Times of the last changes of the content, which programs may set, and of content or
-    /// metadata: seconds since 1970 and nanoseconds.
-    modified: (i64, i64),
-    changed: (i64, i64),
+    /// metadata, in nanoseconds since 1970.
+    modified: i64,
+    changed: i64,
 }
 
 impl FileIdentity {
@@ -29,27 +29,28 @@ impl FileIdentity {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 
     /// Returns the identity of a file that does not exist.
     #[cfg(test)]
     pub fn numbered(inode: u64) -> Self {
-        Self { device: 1, inode, length: 1, modified: (0, 0), changed: (1000, 500_000_000) }
+        Self { device: 1, inode, length: 1, modified: 0, changed: 1_000_500_000_000 }
     }
 
     /// Returns whether the last change is at least so long ago: never if the clock was set back.
     pub fn is_older_than(&self, age: Duration, wall_now: SystemTime) -> bool {
-        let (seconds, nanoseconds) = self.changed;
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
-        else {
-            return false;
-        };
-        let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        let Ok(changed) = u64::try_from(self.changed) else { return false };
+        let changed = UNIX_EPOCH + Duration::from_nanos(changed);
         wall_now.duration_since(changed).is_ok_and(|since| since >= age)
     }
+}
+
+/// Returns a time, or the closest that there is: from 1677 to 2262.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
 #[cfg(test)]

@@ -13,8 +13,11 @@ struct CompressingHost {
     cached: VirtualHost,
 }
 
-/// Status, coding, and decoded content if it is whole.
+/// Status and coding.
 type Brief<'a> = (u16, Option<&'a str>);
+
+/// Method and fields of a request; status, coding and body of its response.
+type VariantCase<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, Option<&'a str>, &'a [u8]);
 
 impl CompressingHost {
     fn new(toml: &str) -> Self {
@@ -194,7 +197,7 @@ fn ranges_and_preconditions_are_those_of_the_variant() {
     let range = ("range", "bytes=3-9");
     let (br, identity) = (Some("br"), None);
     let nothing: &[u8] = b"";
-    let cases: [(&str, &[(&str, &str)], u16, Option<&str>, &[u8]); 15] = [
+    let cases: [VariantCase<'_>; 15] = [
         ("GET", &[range], 206, br, &bytes[3..10]),
         ("GET", &[("range", "bytes=-2")], 206, br, &bytes[bytes.len() - 2..]),
         ("HEAD", &[range], 200, br, &bytes),
