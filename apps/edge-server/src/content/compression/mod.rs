@@ -10,6 +10,7 @@ mod variant_cache;
 use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::panic;
 use std::panic::AssertUnwindSafe;
@@ -203,7 +204,8 @@ impl SharedCompressor {
             return CompressionResult::MemoryFull;
         };
         // A fault of an encoder ends neither the thread, nor is it met again and again.
-        let encoded = panic::catch_unwind(AssertUnwindSafe(|| job.encode(bytes_max, wall_now)));
+        let encode = |file: &File| job.encode(file, bytes_max);
+        let encoded = panic::catch_unwind(AssertUnwindSafe(|| job.if_unchanged(wall_now, encode)));
         match encoded {
             Ok(Ok(Encoded::Whole(content))) => {
                 counts::add_bytes(key.file.length, content.len());
@@ -228,6 +230,7 @@ impl SharedCompressor {
 }
 
 /// What came of a file.
+#[derive(Debug)]
 enum Encoded {
     Whole(Vec<u8>),
     TooLong,
@@ -237,20 +240,29 @@ enum Encoded {
 }
 
 impl CompressionJob {
-    /// Reads the file once, if it is still the same, and encodes it.
-    fn encode(&self, bytes_max: u64, wall_now: SystemTime) -> io::Result<Encoded> {
-        let VariantKey { file: identity, coding } = self.key;
+    /// Opens the file, and encodes it if it is still the same then and afterwards.
+    fn if_unchanged(
+        &self,
+        wall_now: SystemTime,
+        encode: impl FnOnce(&File) -> io::Result<Option<Vec<u8>>>,
+    ) -> io::Result<Encoded> {
+        let identity = self.key.file;
         let file = self.root.open_beneath(&self.relative)?;
         let is_same = || Ok::<_, io::Error>(FileIdentity::of(&file.metadata()?) == identity);
         if !is_same()? || !identity.is_older_than(SETTLED_AFTER, wall_now) {
             return Ok(Encoded::Changed);
         }
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let encoded = encoder::encode(&file, identity.length, coding, bytes_max);
+        let encoded = encode(&file);
         if !is_same()? {
             return Ok(Encoded::Changed);
         }
         Ok(encoded?.map_or(Encoded::TooLong, Encoded::Whole))
+    }
+
+    /// Reads the file once, and encodes it.
+    fn encode(&self, file: &File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        encoder::encode(file, self.key.file.length, self.key.coding, bytes_max)
     }
 }
 

@@ -116,6 +116,29 @@ fn file_that_is_another_one_by_its_turn_is_not_compressed() {
 }
 
 #[test]
+fn file_that_changes_while_it_is_read_is_not_compressed() {
+    let folder = TestFolder::new();
+    let wall_now = quiche::clock::wall_now() + LATER;
+    let append = |_: &File| {
+        let file = File::options().append(true).open(folder.dir.path().join("a"));
+        io::Write::write_all(&mut file.unwrap(), b"b").unwrap();
+    };
+    let changes: [(&dyn Fn(&File), bool); 2] = [(&|_| (), true), (&append, false)];
+    for (change, is_kept) in changes {
+        folder.write("a", &[b'a'; 5000]);
+        let key = VariantKey { file: folder.identity("a"), coding: Coding::Gzip };
+        let job = CompressionJob { root: folder.root.clone(), relative: "a".into(), key };
+        let encoded = job.if_unchanged(wall_now, |file| {
+            let encoded = job.encode(file, 4000);
+            change(file);
+            encoded
+        });
+        assert_eq!(matches!(encoded, Ok(Encoded::Whole(_))), is_kept, "{encoded:?}");
+        assert_eq!(matches!(encoded, Ok(Encoded::Changed)), !is_kept, "{encoded:?}");
+    }
+}
+
+#[test]
 fn file_that_has_just_changed_is_compressed_later() {
     let folder = TestFolder::new();
     folder.write("a", &[b'a'; 5000]);
