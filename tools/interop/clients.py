@@ -30,6 +30,7 @@ CASES = (
     "certificate",
     "reuse",
     "alt-svc",
+    "compressed",
 )
 
 # Added by `run.py`.
@@ -37,7 +38,7 @@ ECN, REBINDING, PROTOCOL = "ecn", "rebinding", "protocol"
 
 # Cases that only clients over QUIC, or over TCP, run.
 QUIC_ONLY = frozenset({"key-update", "migration", "early-data", ECN, REBINDING})
-TCP_ONLY = frozenset({"redirect", "certificate", "reuse", "alt-svc", PROTOCOL})
+TCP_ONLY = frozenset({"redirect", "certificate", "reuse", "alt-svc", "compressed", PROTOCOL})
 
 # What builds and runs the clients in Java.
 JAVA = ("mvn", "javac", "java")
@@ -131,7 +132,7 @@ def all_clients(target):
             "h2load",
             [sys.executable, str(HERE / "h2load/client.py")],
             needs=("h2load",),
-            cannot=frozenset({"resumption", "certificate"}),
+            cannot=frozenset({"resumption", "certificate", "compressed"}),
             tcp="HTTP/2",
         ),
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 SMALL_BYTES = 1000
 LARGE_BYTES = 20_000_000
+TEXT_BYTES = 50_000
 MANY = 100
 
 
@@ -40,6 +41,7 @@ class Material:
         (self.root / "many").mkdir(parents=True)
         # Text, so that every client can take its parts apart.
         content = {"/small.txt": os.urandom(SMALL_BYTES // 2).hex().encode()}
+        content["/long.txt"] = os.urandom(TEXT_BYTES // 2).hex().encode()
         content["/large.bin"] = os.urandom(LARGE_BYTES)
         for number in range(MANY):
             content[f"/many/{number}.bin"] = os.urandom(10_000 + 100 * number)

@@ -201,6 +201,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         metrics.qlogs.watch(dir);
     }
     let resources = Resources::read(config)?;
+    resources.virtual_hosts.start_compression()?;
     resources.virtual_hosts.warn_of_error_pages(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();

@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-SMALL, LARGE, MANY = "/small.txt", "/large.bin", "/many/"
+SMALL, LARGE, MANY, TEXT = "/small.txt", "/large.bin", "/many/", "/long.txt"
 LARGE_BYTES = 20_000_000
 UPLOAD_BYTES = 5_000_000
 REUSES = 10
@@ -23,6 +24,9 @@ VERSIONS = {
 
 # curl's exit code if it does not trust the certificate.
 UNTRUSTED = 60
+
+# Until a file is compressed: it must not have changed within a second.
+ATTEMPTS, PAUSE_S = 100, 0.1
 
 # What a case may take on a busy machine.
 TIMEOUT_S = 60
@@ -200,6 +204,23 @@ class Cases:
         head = self.request(folder, SMALL, "--head").fields.get("alt-svc")
         ensure(head == wanted, f"HEAD: alt-svc: {head}")
         return f"{wanted} in {', '.join(map(str, requests))} and HEAD"
+
+
+    def case_compressed(self, folder):
+        for _ in range(ATTEMPTS):
+            response = self.request(folder, TEXT, "--compressed")
+            self.check(TEXT, response.body)
+            coding = response.fields.get("content-encoding")
+            if coding:
+                break
+            time.sleep(PAUSE_S)
+        ensure(coding, "no content-encoding")
+        length, whole = int(response.fields["content-length"]), len(response.body)
+        ensure(length < whole * 0.7, f"content-length {length} of {whole}")
+        ensure(response.fields["vary"] == "accept-encoding", f"vary: {response.fields['vary']}")
+        plain = self.whole(folder, TEXT).fields
+        ensure("content-encoding" not in plain and plain["etag"] != response.fields["etag"], "without --compressed")
+        return f"{whole} bytes in {length}, {coding}"
 
 
 def main(program, version, url, certificate, objects, *names):

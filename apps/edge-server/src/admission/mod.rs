@@ -14,6 +14,7 @@ pub mod ranking;
 pub mod reason;
 pub mod replaceable_connections;
 pub mod surplus_handshakes;
+pub mod thread_priority;
 pub mod token_bucket;
 
 use std::net::IpAddr;

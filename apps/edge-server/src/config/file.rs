@@ -67,6 +67,17 @@ pub struct Host {
     /// Whether a file's `.br`, `.zst` and `.gz` siblings are served to clients that accept them.
     pub precompressed: Option<bool>,
 
+    /// Whether files without such a sibling are compressed.
+    pub compress: Option<bool>,
+
+    /// Content types that are, and least and largest lengths of files, in bytes.
+    #[serde(rename = "compress-types")]
+    pub compress_types: Option<Vec<String>>,
+    #[serde(rename = "compress-bytes-min")]
+    pub compress_bytes_min: Option<u64>,
+    #[serde(rename = "compress-bytes-max")]
+    pub compress_bytes_max: Option<u64>,
+
     /// Whether responses to the host's own pages have a `Server-Timing` field.
     #[serde(rename = "server-timing")]
     pub server_timing: Option<bool>,
@@ -319,6 +330,10 @@ impl Host {
             index: self.index.or_else(|| other.index.clone()),
             try_files: self.try_files.or_else(|| other.try_files.clone()),
             precompressed: self.precompressed.or(other.precompressed),
+            compress: self.compress.or(other.compress),
+            compress_types: self.compress_types.or_else(|| other.compress_types.clone()),
+            compress_bytes_min: self.compress_bytes_min.or(other.compress_bytes_min),
+            compress_bytes_max: self.compress_bytes_max.or(other.compress_bytes_max),
             server_timing: self.server_timing.or(other.server_timing),
             charset: self.charset.or_else(|| other.charset.clone()),
             mime: self.mime.or_else(|| other.mime.clone()),
@@ -400,6 +415,10 @@ mod tests {
             index = ["index.html", "index.htm"]
             try-files = ["{path}.html", "/index.html"]
             precompressed = false
+            compress = false
+            compress-types = ["default", "model/stl"]
+            compress-bytes-min = 100
+            compress-bytes-max = 2000
             server-timing = true
             charset = ""
             cert = "all.pem"
@@ -449,6 +468,11 @@ mod tests {
             (named.index, named.precompressed),
             (default_host.index, default_host.precompressed)
         );
+        assert_eq!(default_host.compress_types.as_ref().map(Vec::len), Some(2));
+        assert_eq!((default_host.compress, named.compress), (Some(false), Some(false)));
+        assert_eq!(named.compress_types, default_host.compress_types);
+        let lengths = (named.compress_bytes_min, named.compress_bytes_max);
+        assert_eq!(lengths, (Some(100), Some(2000)));
         assert_eq!(default_host.try_files.as_ref().map(Vec::len), Some(2));
         assert_eq!(named.try_files, default_host.try_files);
         assert_eq!(default_host.cc, Some(CongestionController::Bbr2));
@@ -457,11 +481,11 @@ mod tests {
         assert_eq!((named.mime, named.error), (default_host.mime, default_host.error));
         let access = &default_host.access.as_ref().unwrap()[0];
         assert_eq!((access.except.len(), access.allow.is_some()), (1, true));
-        assert_eq!(access.position.to_string(), "line 14, column 13");
+        assert_eq!(access.position.to_string(), "line 18, column 13");
         assert_eq!(named.access, default_host.access);
         let cors = &default_host.cors.as_ref().unwrap()[0];
         assert_eq!((cors.methods.join(" "), cors.credentials), ("GET HEAD".to_owned(), false));
-        assert_eq!(cors.position.to_string(), "line 20, column 13");
+        assert_eq!(cors.position.to_string(), "line 24, column 13");
         assert_eq!(named.cors, default_host.cors);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
     }

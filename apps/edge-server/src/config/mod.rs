@@ -85,9 +85,10 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 36] = [
+pub const RELOADED: [&str; 37] = [
     "root",
     "file-cache-max",
+    "compression-cache-max",
     "speedtest",
     "cert",
     "key",
@@ -187,6 +188,15 @@ pub struct Cli {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
         value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     pub file_cache_max: u64,
+
+    /// Memory for compressed variants of files, in bytes; 0 is none, and no compression
+    ///
+    /// A text file without a compressed sibling is compressed in the background when a client that
+    /// accepts a coding first asks for it, and is sent compressed afterwards. Variants that responses still
+    /// send may take as much again. A reload forgets all.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
+        value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    pub compression_cache_max: u64,
 
     /// Where to save path state: a file, memory:, or redis://HOST
     ///
@@ -822,7 +832,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --store paths.db --store-entries 5 --state token \
                     --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --cc reno --pmtud off --ecn off \
                     --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \

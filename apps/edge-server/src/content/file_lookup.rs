@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
+use crate::content::compression::Variant;
+use crate::content::file_identity::FileIdentity;
 use crate::content::root::Root;
 use crate::content::rules::Rules;
 use crate::content::url_path::UrlPath;
@@ -35,6 +37,9 @@ pub struct Representation {
     pub content_type: Cow<'static, str>,
     pub coding: Option<Coding>,
     pub validators: Validators,
+
+    /// Absent if it is not a file.
+    pub identity: Option<FileIdentity>,
 }
 
 /// Result of a lookup.
@@ -69,7 +74,24 @@ pub struct SmallFile {
     content_type: Cow<'static, str>,
     coding: Option<Coding>,
     validators: Validators,
+    identity: Option<FileIdentity>,
     relative: PathBuf,
+}
+
+impl Representation {
+    /// Returns the compressed variant of this one, with an entity tag of its own.
+    pub fn encoded(self, coding: Coding, variant: Variant) -> Self {
+        let Variant { content, digest } = variant;
+        let Validators { etag, .. } = &self.validators;
+        let etag = format!("{}-{}-{digest}\"", etag.trim_end_matches('"'), coding.name());
+        Self {
+            length: content.len() as u64,
+            source: BodySource::Memory(content),
+            coding: Some(coding),
+            validators: Validators { etag, ..self.validators },
+            ..self
+        }
+    }
 }
 
 impl KeptLookup {
@@ -86,6 +108,7 @@ impl KeptLookup {
                     content_type: file.content_type.clone(),
                     coding: file.coding,
                     validators: file.validators.clone(),
+                    identity: file.identity,
                     relative: relative.clone(),
                 }))
             }
@@ -138,6 +161,7 @@ impl SmallFile {
             content_type: self.content_type.clone(),
             coding: self.coding,
             validators: self.validators.clone(),
+            identity: self.identity,
         };
         Lookup::File(representation, self.relative.clone())
     }
@@ -239,7 +263,7 @@ fn choose(
     permit: impl FnOnce(&FileReaders) -> Option<FilePermit>,
 ) -> io::Result<Lookup> {
     let sibling = |coding: &Coding| Some((Some(*coding), open_sibling(root, &relative, *coding)?));
-    let sibling = accepted.iter().find_map(sibling);
+    let sibling = accepted.iter().filter(|_| rules.precompressed).find_map(sibling);
     let (coding, opened) = sibling.unwrap_or((None, (file, metadata)));
     represent(root, rules, opened, relative, coding, permit)
 }
@@ -259,6 +283,7 @@ fn represent(
         content_type,
         coding,
         validators: validators(&metadata, coding.map_or("", Coding::name)),
+        identity: Some(FileIdentity::of(&metadata)),
     };
     Ok(Lookup::File(representation, relative))
 }
@@ -284,5 +309,5 @@ fn validators(metadata: &Metadata, coding: &str) -> Validators {
     let nanoseconds = since.unwrap_or_default().as_nanos();
     let hyphen = if coding.is_empty() { "" } else { "-" };
     let etag = format!("\"{:x}-{nanoseconds:x}{hyphen}{coding}\"", metadata.len());
-    Validators { etag, modified }
+    Validators { etag, modified, is_date_weak: false }
 }

@@ -11,6 +11,7 @@ use crate::config::file::Host;
 use crate::config::host_map::HostMap;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
+use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
@@ -22,6 +23,9 @@ pub struct VirtualHosts {
 
     /// Host for all other names.
     default: VirtualHost,
+
+    /// Compressor of all hosts, if there is one.
+    compressor: Option<Arc<Compressor>>,
 }
 
 impl VirtualHosts {
@@ -33,16 +37,21 @@ impl VirtualHosts {
     pub fn open(config: &Config) -> anyhow::Result<Self> {
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
+        let bytes_max = config.flags.compression_cache_max;
+        let compressor = (bytes_max > 0).then(|| Arc::new(Compressor::new(bytes_max)));
         let mut resources = AccessResources::new(PrefixLengths {
             v4: config.flags.prefix_v4,
             v6: config.flags.prefix_v6,
         });
         let mut open = |host: &Host, number: u32| {
-            let opened = open(config, host, &mut resources)?;
-            Ok::<_, anyhow::Error>(match &cache {
-                Some(cache) => opened.with_cache(cache, number),
-                None => opened,
-            })
+            let mut opened = open(config, host, &mut resources)?;
+            if let Some(cache) = &cache {
+                opened = opened.with_cache(cache, number);
+            }
+            if let Some(compressor) = &compressor {
+                opened = opened.with_compressor(compressor);
+            }
+            Ok::<_, anyhow::Error>(opened)
         };
         // Others inherit its rules, and are not at fault if those are invalid.
         let default = open(&config.file.default_host(), 0)?;
@@ -54,7 +63,18 @@ impl VirtualHosts {
                 inserted.map_err(|e| config.host_error(&host, &e))?;
             }
         }
-        Ok(Self { named, default })
+        Ok(Self { named, default, compressor })
+    }
+
+    /// Starts the threads that compress files.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot start more threads.
+    pub fn start_compression(&self) -> anyhow::Result<()> {
+        let started = self.compressor.as_ref().map(|compressor| compressor.start_threads());
+        started.transpose().context("cannot start the threads that compress files")?;
+        Ok(())
     }
 
     /// Checks that the error pages of all hosts of the configuration exist.
@@ -105,6 +125,30 @@ fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_compressed_without_memory_or_if_the_host_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
+        for (bytes_max, toml, expected) in [
+            ("1000000", "", true),
+            ("0", "", false),
+            ("1000000", "[[host]]\ncompress = false", false),
+            (
+                "1000000",
+                "[[host]]\ncompress = false\n[[host]]\nnames = ['a']\ncompress = true",
+                true,
+            ),
+        ] {
+            std::fs::write(&file, toml).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
+            let more = [file.to_str().unwrap(), "--compression-cache-max", bytes_max];
+            let config = crate::config::parse([&args[..], &more].concat()).unwrap();
+            let hosts = VirtualHosts::open(&config).unwrap();
+            assert_eq!(hosts.find("a").compressor.is_some(), expected, "{bytes_max} {toml}");
+            hosts.start_compression().unwrap();
+        }
+    }
 
     #[test]
     fn error_names_file_line_and_host() {

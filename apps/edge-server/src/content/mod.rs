@@ -2,6 +2,8 @@
 
 pub mod access;
 pub mod client_context;
+pub mod compression;
+mod file_identity;
 pub mod file_lookup;
 pub mod hosts;
 mod lookup_cache;
@@ -44,6 +46,8 @@ use crate::content::access::AccessPath;
 use crate::content::access::AccessRules;
 use crate::content::access::Denial;
 use crate::content::client_context::ClientContext;
+use crate::content::compression::CompressionSource;
+use crate::content::compression::Compressor;
 use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -107,6 +111,9 @@ pub struct VirtualHost {
 
     /// Cache of all hosts, if there is one, and the number of this host in it.
     cache: Option<(Arc<LookupCache>, u32)>,
+
+    /// Compressor of all hosts, if there is one.
+    compressor: Option<Arc<Compressor>>,
 }
 
 impl VirtualHost {
@@ -125,12 +132,19 @@ impl VirtualHost {
         let server_timing = host.server_timing.unwrap_or(false);
         let access = AccessRules::new(host, root.path(), resources)?;
         let cors = CorsRules::new(host)?;
-        Ok(Self { root, rules, access, cors, speedtest, server_timing, cache: None })
+        let (cache, compressor) = (None, None);
+        Ok(Self { root, rules, access, cors, speedtest, server_timing, cache, compressor })
     }
 
     /// Has lookups kept in a cache of all hosts, in which this one has this number.
     pub fn with_cache(self, cache: &Arc<LookupCache>, number: u32) -> Self {
         Self { cache: Some((Arc::clone(cache), number)), ..self }
+    }
+
+    /// Has files compressed by the compressor of all hosts, unless the rules say otherwise.
+    pub fn with_compressor(self, compressor: &Arc<Compressor>) -> Self {
+        let compressor = self.rules.compression.is_on.then(|| Arc::clone(compressor));
+        Self { compressor, ..self }
     }
 
     /// Handles a request, which `is_early` if an attacker may have replayed it.
@@ -265,7 +279,7 @@ impl VirtualHost {
         file: Option<&Path>,
     ) -> Response {
         if let Some(file) = file.filter(|_| response.status != 412 && response.status != 416) {
-            if self.rules.precompressed {
+            if self.is_negotiated() {
                 response.add("vary", "accept-encoding");
             }
             if self.rules.has_fields(true) {
@@ -317,7 +331,7 @@ impl VirtualHost {
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
             return Ok(Response::redirect(status, to).into());
         }
-        let accepted = match self.rules.precompressed {
+        let accepted = match self.is_negotiated() {
             true => content_coding::accepted(request.values("accept-encoding")),
             false => Vec::new(),
         };
@@ -328,6 +342,7 @@ impl VirtualHost {
             }
             Ok(Lookup::File(representation, relative)) => {
                 let grant = self.check_file(&decoded, &relative, request, client)?;
+                let representation = self.compressed(representation, &relative, &accepted, request);
                 let response = present(representation, request, wall_now);
                 Ok(FoundResponse { response, file: Some(relative), grant })
             }
@@ -339,6 +354,40 @@ impl VirtualHost {
                 }
                 Ok(self.error_response(status, permit).into())
             }
+        }
+    }
+
+    /// Returns whether files have several representations, of which `accept-encoding` selects one.
+    fn is_negotiated(&self) -> bool {
+        self.rules.precompressed || self.compressor.is_some()
+    }
+
+    /// Returns the compressed variant of a file without a sibling, if there is one. Otherwise returns
+    /// the file, and has it compressed if it is worth it.
+    fn compressed(
+        &self,
+        mut plain: Representation,
+        relative: &Path,
+        accepted: &[Coding],
+        request: &Request<'_>,
+    ) -> Representation {
+        let (Some(compressor), Some(identity)) = (&self.compressor, plain.identity) else {
+            return plain;
+        };
+        let is_plain = plain.coding.is_none() && !accepted.is_empty();
+        if !is_plain || !self.rules.compression.applies_to(&plain.content_type, plain.length) {
+            return plain;
+        }
+        // The same request may get the file now, the variant later, and then the file again.
+        plain.validators.is_date_weak = true;
+        // A client that has the file, or a part of it, goes on with that.
+        if plain.validators.are_named_by(request) {
+            return plain;
+        }
+        let source = CompressionSource { root: &self.root, relative, identity };
+        match compressor.find(&source, accepted) {
+            Some((coding, variant)) => plain.encoded(coding, variant),
+            None => plain,
         }
     }
 

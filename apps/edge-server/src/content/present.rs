@@ -19,7 +19,8 @@ pub fn present(
     request: &Request<'_>,
     wall_now: SystemTime,
 ) -> Response {
-    let Representation { source, length, content_type, coding, validators } = representation;
+    let Representation { source, length, content_type, coding, validators, identity: _ } =
+        representation;
     let precondition = validators.evaluate(request, wall_now);
     // RFC 9110, 14.2: ranges are for GET alone.
     let range = request.value("range").filter(|_| request.method == Method::Get);

@@ -15,6 +15,7 @@ use percent_encoding::CONTROLS;
 
 use crate::config::file;
 use crate::config::file::Host;
+use crate::content::compression::policy::CompressionPolicy;
 use crate::content::media_types;
 use crate::content::path_pattern::PathPattern;
 use crate::content::try_files::TryFiles;
@@ -67,6 +68,7 @@ pub struct Rules {
     pub index: Vec<String>,
     pub try_files: TryFiles,
     pub precompressed: bool,
+    pub compression: CompressionPolicy,
     charset: String,
     mime: HashMap<String, String>,
     errors: BTreeMap<u16, String>,
@@ -131,6 +133,7 @@ impl Rules {
             index,
             try_files: TryFiles::new(host.try_files.as_deref().unwrap_or_default())?,
             precompressed: host.precompressed.unwrap_or(true),
+            compression: CompressionPolicy::new(host)?,
             charset,
             mime: mime(host.mime.iter().flatten())?,
             errors,

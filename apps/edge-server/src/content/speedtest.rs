@@ -137,7 +137,8 @@ fn download(count: &str, query: &str, request: &Request<'_>, wall_now: SystemTim
         length,
         content_type: "application/octet-stream".into(),
         coding: None,
-        validators: Validators { etag, modified: None },
+        validators: Validators { etag, modified: None, is_date_weak: false },
+        identity: None,
     };
     present(representation, request, wall_now)
         .with_effect(stays_slow.then_some(ConnectionEffect::NoJump))
@@ -150,7 +151,8 @@ fn page(request: &Request<'_>, wall_now: SystemTime) -> Response {
         length: PAGE_HTML.len() as u64,
         content_type: "text/html; charset=utf-8".into(),
         coding: None,
-        validators: Validators { etag: PAGE_ETAG.clone(), modified: None },
+        validators: Validators { etag: PAGE_ETAG.clone(), modified: None, is_date_weak: false },
+        identity: None,
     };
     present(representation, request, wall_now)
         .with("cache-control", "no-cache")

@@ -1,5 +1,7 @@
 //! Tests of a virtual host's responses.
 
+mod compression;
+
 use crate::admission::file_limits::tests::account;
 use std::fs;
 use std::os::unix::fs::symlink;

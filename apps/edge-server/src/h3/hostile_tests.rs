@@ -67,7 +67,7 @@ proptest! {
         let fields = request(&[(name, &value)]);
         if let Ok(request) = Request::read(&fields) {
             let modified = Some(SystemTime::UNIX_EPOCH);
-            let validators = Validators { etag: "\"tag\"".to_owned(), modified };
+            let validators = Validators { etag: "\"tag\"".to_owned(), modified, is_date_weak: false };
             validators.evaluate(&request, SystemTime::UNIX_EPOCH);
         }
     }

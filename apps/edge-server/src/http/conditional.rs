@@ -17,6 +17,10 @@ pub struct Validators {
     pub etag: String,
 
     pub modified: Option<SystemTime>,
+
+    /// Whether the modification time is no strong validator, however old: it is that of other bytes,
+    /// too, which the same request may get.
+    pub is_date_weak: bool,
 }
 
 /// Result of a request's preconditions.
@@ -64,6 +68,14 @@ impl Validators {
         }
     }
 
+    /// Returns whether a precondition of the request names this representation, by its entity tag.
+    pub fn are_named_by(&self, request: &Request<'_>) -> bool {
+        let is_named = |list| has_tag(list, &self.etag, true);
+        ["if-match", "if-none-match", "if-range"]
+            .iter()
+            .any(|name| request.values(name).any(is_named))
+    }
+
     /// Returns the value of `last-modified`, never later than the response (RFC 9110, 8.8.2.1).
     pub fn last_modified(&self, wall_now: SystemTime) -> Option<String> {
         self.modified.map(|at| httpdate::fmt_http_date(at.min(wall_now)))
@@ -95,6 +107,7 @@ impl Validators {
         let date = httpdate::parse_http_date(validator).ok();
         date.is_some_and(|date| self.seconds() == Some(seconds(date)))
             && self.modified.is_some_and(old)
+            && !self.is_date_weak
     }
 
     fn seconds(&self) -> Option<u64> {
@@ -137,6 +150,15 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn evaluated(method: &str, fields: &[(&str, &str)], age: Duration) -> Precondition {
+        evaluated_by(method, fields, age, false)
+    }
+
+    fn evaluated_by(
+        method: &str,
+        fields: &[(&str, &str)],
+        age: Duration,
+        is_date_weak: bool,
+    ) -> Precondition {
         let start =
             [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", "/")];
         let headers: Vec<_> = start
@@ -146,7 +168,8 @@ mod tests {
             .collect();
         // Files have fractions of seconds, dates have none.
         let modified = httpdate::parse_http_date(MODIFIED).unwrap() + Duration::from_millis(700);
-        let validators = Validators { etag: "\"tag\"".to_owned(), modified: Some(modified) };
+        let validators =
+            Validators { etag: "\"tag\"".to_owned(), modified: Some(modified), is_date_weak };
         validators.evaluate(&Request::read(&headers).unwrap(), modified + age)
     }
 
@@ -202,8 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn weak_date_selects_no_range_and_is_compared_otherwise() {
+        use Precondition::*;
+        for (field, value, expected) in [
+            ("if-range", MODIFIED, Whole),
+            ("if-range", "\"tag\"", Proceed),
+            ("if-modified-since", MODIFIED, NotModified),
+            ("if-unmodified-since", BEFORE, Failed),
+        ] {
+            let evaluated = evaluated_by("GET", &[(field, value)], Duration::from_secs(60), true);
+            assert_eq!(evaluated, expected, "{field} {value}");
+        }
+    }
+
+    #[test]
     fn dates_without_modification_time_are_ignored() {
-        let validators = Validators { etag: "\"tag\"".to_owned(), modified: None };
+        let validators =
+            Validators { etag: "\"tag\"".to_owned(), modified: None, is_date_weak: false };
         for (name, expected) in [
             ("if-modified-since", Precondition::Proceed),
             ("if-unmodified-since", Precondition::Proceed),

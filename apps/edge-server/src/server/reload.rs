@@ -88,6 +88,7 @@ impl Reloader {
         let workers = self.of_workers.iter().map(worker_config);
         let workers = workers.collect::<anyhow::Result<_>>()?;
         let tcp = TcpConfig::new(cli, &virtual_hosts, &certificates, secrets)?;
+        virtual_hosts.start_compression()?;
         self.metrics.set_certificates(certificates.expiries());
         certificates.warn();
         virtual_hosts.warn_of_error_pages(&config);

@@ -1,7 +1,8 @@
 //! TCP side: HTTP/1.1 and HTTP/2 over TLS at the addresses of the UDP sockets, for clients that do
 //! not know yet that the server has HTTP/3, and a redirect from plain HTTP.
 //!
-//! It runs on threads of its own, so that no handshake or slow client delays a QUIC event loop.
+//! It runs on threads of its own, of a lower priority, so that no handshake or slow client delays a QUIC
+//! event loop.
 
 mod activity;
 mod connection;
@@ -38,6 +39,7 @@ use tokio::time::sleep;
 use tokio::time::sleep_until;
 
 use crate::admission::file_limits::FileLimiter;
+use crate::admission::thread_priority;
 use crate::tcp::limiter::Limiter;
 use crate::tcp::peer::Peer;
 use crate::tcp::peer::TcpServices;
@@ -113,6 +115,7 @@ impl TcpServer {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(usize::from(threads))
             .thread_name("tcp")
+            .on_thread_start(|| thread_priority::lower(thread_priority::BELOW_EVENT_LOOPS))
             .enable_all()
             .build()?;
         let (stage, stages) = watch::channel(TcpStage::Serving);

@@ -40,6 +40,8 @@ const CONNECTIONS: usize = 2000;
 
 /// A tenth of the defaults.
 const OPTIONS: sum::Options = sum::Options {
+    file_cache_max: 0,
+    compression_cache_max: 0,
     connections_max: CONNECTIONS as u64,
     responses_memory_max: (1 << 30) / 10,
     requests_memory_max: (256 << 20) / 10,
@@ -145,6 +147,8 @@ fn start(root: &Path) -> (Running, SocketAddr, SocketAddr) {
     let options = [
         ("--metrics", "127.0.0.1:0".to_owned()),
         ("--workers", OPTIONS.workers.to_string()),
+        ("--file-cache-max", OPTIONS.file_cache_max.to_string()),
+        ("--compression-cache-max", OPTIONS.compression_cache_max.to_string()),
         ("--connections-max", OPTIONS.connections_max.to_string()),
         ("--connections-per-subnet", (CONNECTIONS / 4).to_string()),
         ("--responses-memory-max", OPTIONS.responses_memory_max.to_string()),

@@ -22,8 +22,25 @@ const WORKER_BYTES: u64 = 32_000_000;
 /// An entry of a store in memory.
 const ENTRY_BYTES: u64 = 500;
 
+/// Compressed variants that the cache keeps, and those that responses still have:
+/// `content/compression/variant_cache.rs`.
+const VARIANTS_MULTIPLE: u64 = 2;
+
+/// Threads that compress, the variant that each makes, which doubles as it grows, and its encoder:
+/// `content/compression`.
+const COMPRESSORS: u64 = 2;
+const COMPRESSOR_BYTES: u64 = 40_000_000;
+
+/// Returns what compression takes.
+fn compression(cache_max: u64) -> u64 {
+    let threads = if cache_max > 0 { COMPRESSORS * COMPRESSOR_BYTES } else { 0 };
+    VARIANTS_MULTIPLE * cache_max + threads
+}
+
 /// Values of the options that bound memory.
 pub struct Options {
+    pub file_cache_max: u64,
+    pub compression_cache_max: u64,
     pub connections_max: u64,
     pub responses_memory_max: u64,
     pub requests_memory_max: u64,
@@ -66,6 +83,16 @@ pub fn rows(options: &Options) -> Vec<Row> {
             what: "other data that is not counted yet, 16 KiB for each connection".to_owned(),
             options: "`--connections-max`",
             bytes: connections * UNMEASURED_BYTES,
+        },
+        Row {
+            what: "small files, and names that are not there".to_owned(),
+            options: "`--file-cache-max`",
+            bytes: options.file_cache_max,
+        },
+        Row {
+            what: "compressed variants of files, as much again that responses still send, and two threads that compress, 40 MB each".to_owned(),
+            options: "`--compression-cache-max`",
+            bytes: compression(options.compression_cache_max),
         },
         Row {
             what: format!("{} workers, 32 MB each", options.workers),

@@ -12,8 +12,8 @@ use std::sync::PoisonError;
 use std::thread;
 
 use ab_test::ClientUnit;
-use log::debug;
 
+use crate::admission::thread_priority;
 use crate::content::access::refusal::AccessRefusal;
 
 /// Checks that may wait, in all and of one client: as many as a client may have requests.
@@ -23,9 +23,6 @@ const WAITING_OF_CLIENT_MAX: usize = 128;
 /// The checker has one thread for so many processors, and at most so many threads.
 const PROCESSORS_PER_THREAD: usize = 4;
 const THREADS_MAX: usize = 4;
-
-/// Priority of the threads: below those that serve, as `nice` has it.
-const NICE: i32 = 10;
 
 /// Checker of all hosts. Its threads end when it is dropped.
 pub struct PasswordChecker(Arc<SharedChecker>);
@@ -127,10 +124,7 @@ impl CheckQueue {
 
 /// Runs checks until the checker is dropped, and none is left.
 fn run(shared: &SharedChecker) {
-    // Of this thread alone, on Linux.
-    if let Err(e) = rustix::process::setpriority_process(None, NICE) {
-        debug!("cannot lower the priority of password checks: {e}");
-    }
+    thread_priority::lower(thread_priority::BELOW_EVENT_LOOPS);
     loop {
         let mut queue = shared.queue();
         let check = loop {

@@ -5,6 +5,7 @@ mod arms;
 mod budgets;
 mod client_states;
 pub mod collected;
+mod compression;
 mod configuration;
 mod drops;
 mod ecn;
@@ -35,6 +36,7 @@ use self::access::AccessCollector;
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
 pub use self::client_states::ClientStateMetrics;
+use self::compression::CompressionCollector;
 pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
 pub use self::ecn::EcnMetrics;
@@ -181,6 +183,7 @@ impl Metrics {
         let tcp = TcpMetrics::register(&mut registry, shared.responses.clone());
         let configuration = ConfigurationMetrics::register(&mut registry);
         registry.register_collector(Box::new(AccessCollector));
+        registry.register_collector(Box::new(CompressionCollector));
         registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));
