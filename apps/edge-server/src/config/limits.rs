@@ -184,6 +184,12 @@ impl Limits {
             .map_or(self.connections_max, |most| most.min(self.connections_max))
     }
 
+    /// Returns how many TCP connections a subnet may have: half of all at most, so that none keeps
+    /// others out.
+    pub fn tcp_connections_per_subnet(&self) -> u32 {
+        self.connections_per_subnet.min(self.tcp_connections().div_ceil(2))
+    }
+
     /// Returns how many files responses may have open.
     pub fn open_files(&self) -> u64 {
         self.open_files_max.map_or_else(|| request_descriptors() / 2, u64::from)

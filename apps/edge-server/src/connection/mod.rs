@@ -6,7 +6,7 @@ mod idle;
 mod kept;
 pub mod lifecycle;
 pub mod lifetime;
-mod progress;
+pub mod progress;
 pub mod shutdown;
 mod token;
 

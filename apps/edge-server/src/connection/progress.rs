@@ -5,11 +5,11 @@ use std::time::Instant;
 
 /// How long a connection is idle before another may take its place: a client has asked for a page,
 /// and may ask for what belongs to it.
-const IDLE_MIN: Duration = Duration::from_secs(1);
+pub const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// How long a request under way makes hardly any progress before that. The outages of most paths
 /// are shorter.
-const STUCK_MIN: Duration = Duration::from_secs(10);
+pub const STUCK_MIN: Duration = Duration::from_secs(10);
 
 /// Bytes that are progress in that time, as for
 /// [stalled responses](crate::h3::stall_detector): 256 a second.

@@ -173,7 +173,10 @@ impl VirtualHost {
         }
         // Browsers send no credentials with it.
         if let Some(response) = self.cors.as_ref().and_then(|cors| cors.preflight(request)) {
-            return Handling::Respond(self.with_fields(response, request, None));
+            return Handling::Respond(match self.check_client(request, client) {
+                Ok(()) => self.with_fields(response, request, None),
+                Err(refusal) => self.refuse_access(refusal, request, client),
+            });
         }
         let grant = match self.check_access(request, client) {
             Ok(grant) => grant,
@@ -186,6 +189,17 @@ impl VirtualHost {
             true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
             false => Handling::Respond(self.refuse(413, request)),
         }
+    }
+
+    /// Asks the access rules for the path of a preflight.
+    fn check_client(
+        &self,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let url_path = UrlPath::parse(request.split_target().0);
+        let Some((access, url_path)) = self.access.as_ref().zip(url_path) else { return Ok(()) };
+        access.check_client(AccessPath { path: &url_path.decoded(), asked: None }, client)
     }
 
     /// Asks the access rules for the path of a request.

@@ -9,6 +9,9 @@ use crate::http::request::FieldLine;
 pub const PATH_BYTES_MAX: usize = 8 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
+/// The most of each text that is shortened, in bytes.
+const SHORT_BYTES_MAX: usize = 128;
+
 /// Version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
@@ -83,6 +86,31 @@ impl RequestSummary {
             path: path.unwrap_or_default(),
             user_agent,
             referer,
+        }
+    }
+}
+
+impl RequestSummary {
+    /// Returns the bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.method.len()
+            + self.host.len()
+            + self.path.len()
+            + optional(&self.user_agent)
+            + optional(&self.referer)
+    }
+
+    /// Keeps little of each text.
+    pub fn shorten(&mut self) {
+        for text in [&mut self.method, &mut self.host, &mut self.path]
+            .into_iter()
+            .chain(&mut self.user_agent)
+            .chain(&mut self.referer)
+        {
+            let end = text.floor_char_boundary(SHORT_BYTES_MAX);
+            text.truncate(end);
+            text.shrink_to_fit();
         }
     }
 }

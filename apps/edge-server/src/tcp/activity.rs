@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
@@ -14,15 +15,14 @@ use tokio::sync::Notify;
 use crate::admission::connection_limits::ClientGroup;
 
 use crate::config::limits::Limits;
+use crate::connection::progress::ProgressMeter;
+use crate::connection::progress::IDLE_MIN;
+use crate::connection::progress::STUCK_MIN;
 
 /// A connection with a request under way stalls while it moves less, in bytes per second.
 const STALLED_BYTES_PER_S: u64 = 256;
 
-/// How long a connection is idle before another may have its place: a client has asked for a page, and
-/// may ask for what belongs to it.
-const IDLE_MIN: Duration = Duration::from_secs(1);
-
-/// How long a client may take for its first request before that: several round trips of any path.
+/// How long a client may take for its first request before another may have its place: several round trips of any path.
 const FIRST_REQUEST_MIN: Duration = Duration::from_secs(3);
 
 /// What the exchanges of a connection do.
@@ -37,8 +37,11 @@ pub struct ConnectionActivity {
     /// Content of requests and responses.
     moved_bytes: AtomicU64,
 
-    /// When the last exchange ended, or the connection began.
-    idle_since: Mutex<Instant>,
+    /// When it became idle or busy.
+    since: Mutex<Instant>,
+
+    /// Of exchanges under way, as far as it is looked at.
+    progress: Mutex<ProgressMeter>,
 
     /// Whose it is.
     groups: [ClientGroup; 2],
@@ -80,7 +83,8 @@ impl ConnectionActivity {
             first: Notify::new(),
             has_begun: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
-            idle_since: Mutex::new(now),
+            since: Mutex::new(now),
+            progress: Mutex::new(ProgressMeter::new(now)),
             groups,
             eviction: Notify::new(),
             is_evicted: AtomicBool::new(false),
@@ -98,8 +102,14 @@ impl ConnectionActivity {
             true => IDLE_MIN,
             false => FIRST_REQUEST_MIN,
         };
-        // One that is busy is looked at again.
-        self.idle_since().unwrap_or(now) + idle_min
+        match self.idle_since() {
+            Some(since) => since + idle_min,
+            None => {
+                let moved_bytes = || self.moved_bytes.load(Ordering::Relaxed);
+                let stuck_from = lock(&self.progress).on_turn(false, moved_bytes, now);
+                stuck_from.max(*lock(&self.since) + STUCK_MIN)
+            }
+        }
     }
 
     /// Gives its place to another connection.
@@ -116,8 +126,10 @@ impl ConnectionActivity {
     }
 
     /// Notes that an exchange begins.
-    pub fn on_begin(&self) {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+    pub fn on_begin(&self, now: Instant) {
+        if self.under_way.fetch_add(1, Ordering::Relaxed) == 0 {
+            *lock(&self.since) = now;
+        }
         if !self.has_begun.swap(true, Ordering::Relaxed) {
             self.first.notify_one();
         }
@@ -137,14 +149,19 @@ impl ConnectionActivity {
 
     /// Notes that an exchange has ended.
     pub fn on_end(&self, now: Instant) {
-        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        if self.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *lock(&self.since) = now;
+        }
     }
 
     fn idle_since(&self) -> Option<Instant> {
         let is_idle = self.under_way.load(Ordering::Relaxed) == 0;
-        is_idle.then(|| *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner))
+        is_idle.then(|| *lock(&self.since))
     }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -221,7 +238,7 @@ mod tests {
     fn connection_without_request_is_idle_after_the_last_one_ended() {
         let (activity, mut watch, start) = connection();
         assert_eq!(watch.next_check(&activity), start + 10 * SECOND);
-        activity.on_begin();
+        activity.on_begin(start);
         assert_eq!(watch.check(&activity, start + 10 * SECOND), None);
         activity.on_end(start + 12 * SECOND);
         assert_eq!(watch.next_check(&activity), start + 22 * SECOND);
@@ -233,7 +250,7 @@ mod tests {
     #[test]
     fn exchange_stalls_that_moves_too_little_in_a_period() {
         let (activity, mut watch, start) = connection();
-        activity.on_begin();
+        activity.on_begin(start);
         for (after, moved, expected) in [
             (20, 20 * 256, None),
             (39, 0, None),
@@ -249,7 +266,7 @@ mod tests {
     fn exchange_has_a_whole_period_from_its_beginning() {
         let (activity, mut watch, start) = connection();
         assert_eq!(watch.check(&activity, start + 9 * SECOND), None);
-        activity.on_begin();
+        activity.on_begin(start);
         assert_eq!(watch.next_check(&activity), start + 29 * SECOND);
         for (after, expected) in [(28, None), (29, Some(Timeout::Stalled))] {
             assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
@@ -259,7 +276,7 @@ mod tests {
     #[test]
     fn connection_is_old_however_busy() {
         let (activity, mut watch, start) = connection();
-        activity.on_begin();
+        activity.on_begin(start);
         activity.on_moved(1 << 30);
         assert_eq!(watch.check(&activity, start + 99 * SECOND), None);
         assert_eq!(watch.next_check(&activity), start + 100 * SECOND);

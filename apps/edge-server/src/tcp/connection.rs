@@ -27,6 +27,7 @@ use tokio_boring::SslStreamBuilder;
 use crate::config::limits::Limits;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
+use crate::tcp::fair_reader::FairReader;
 use crate::tcp::peer::Peer;
 use crate::tcp::request_set::RequestSet;
 use crate::tcp::send_buffer::SEND_BUFFER_BYTES_MAX;
@@ -90,7 +91,7 @@ async fn serve_http1(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> an
         .timer(TokioTimer::new())
         .header_read_timeout(limits.stall_time())
         .max_buf_size(HEADER_BUFFER_BYTES_MIN.max(limits.header_bytes_max as usize))
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(FairReader::new(stream)), service);
     drive(connection, RequestSet::default(), peer, limits).await
 }
 
@@ -105,7 +106,7 @@ async fn serve_http2(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> an
         .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(FairReader::new(stream)), service);
     drive(connection, requests, peer, limits).await
 }
 

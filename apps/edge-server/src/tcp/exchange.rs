@@ -1,5 +1,6 @@
 //! Exchange of a request and its response on a TCP connection, logged and counted at its end.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -12,6 +13,9 @@ use crate::http::exchange::RequestSummary;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::telemetry::access_log::LogLine;
+
+/// The most that a connection keeps of its requests' texts, in bytes, beyond which little of each is kept.
+const SUMMARY_BYTES_MAX: usize = 32 << 10;
 
 /// An exchange under way. It ends when it is dropped.
 pub struct TcpExchange {
@@ -30,9 +34,14 @@ pub struct TcpExchange {
 
 impl TcpExchange {
     /// Begins the exchange of a request.
-    pub fn begin(peer: &Arc<Peer>, protocol: Protocol, summary: RequestSummary) -> Self {
-        peer.activity.on_begin();
+    pub fn begin(peer: &Arc<Peer>, protocol: Protocol, mut summary: RequestSummary) -> Self {
+        let kept_bytes = peer.summary_bytes.load(Ordering::Relaxed);
+        if kept_bytes + summary.bytes() > SUMMARY_BYTES_MAX {
+            summary.shorten();
+        }
+        peer.summary_bytes.fetch_add(summary.bytes(), Ordering::Relaxed);
         let started = (clock::now(), clock::wall_now());
+        peer.activity.on_begin(started.0);
         let peer = Arc::clone(peer);
         Self { peer, protocol, summary, started, status: None, bytes: 0, complete: false }
     }
@@ -65,6 +74,7 @@ impl Drop for TcpExchange {
         let Self { peer, protocol, summary, started: (instant, started), .. } = self;
         let now = clock::now();
         peer.activity.on_end(now);
+        peer.summary_bytes.fetch_sub(summary.bytes(), Ordering::Relaxed);
         let Some(status) = self.status else { return };
         let request = FinishedRequest {
             protocol: *protocol,

@@ -1,6 +1,6 @@
 //! Limits of TCP connections: of all, and of each client subnet. Their clients own their addresses:
-//! they have answered the server's SYN-ACK. Where a limit is reached, an idle connection of those who
-//! have most makes room.
+//! they have answered the server's SYN-ACK. Where a limit is reached, an idle or stuck connection of those
+//! who have most makes room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -98,7 +98,7 @@ impl Limiter {
 
 impl TcpCounts {
     fn reached(&self, subnet: IpNet, limits: &Limits) -> Option<Limit> {
-        if self.subnets.total_of(subnet) >= limits.connections_per_subnet.into() {
+        if self.subnets.total_of(subnet) >= limits.tcp_connections_per_subnet().into() {
             return Some(Limit::Subnet);
         }
         (self.open.len() >= limits.tcp_connections() as usize).then_some(Limit::Connections)
@@ -236,8 +236,8 @@ mod tests {
             limiter.try_acquire(client.into(), &limits, now)
         };
         let [one, two, three] = [0; 3].map(|_| acquire([192, 0, 2, 1], 0).unwrap());
-        one.activity.on_begin();
-        two.activity.on_begin();
+        one.activity.on_begin(start);
+        two.activity.on_begin(start);
         two.activity.on_end(start + Duration::from_secs(1));
         assert_eq!(acquire([192, 0, 2, 1], 10).err(), Some(Limit::Subnet), "its own");
         assert_eq!(acquire([192, 0, 2, 9], 1).err(), Some(Limit::Subnet), "none is idle for long");

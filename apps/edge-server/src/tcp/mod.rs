@@ -7,6 +7,7 @@
 mod activity;
 mod connection;
 mod exchange;
+mod fair_reader;
 mod limiter;
 pub mod listeners;
 mod peer;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -48,6 +49,9 @@ pub struct Peer {
     pub files: FileAccount,
     pub send_buffer: Arc<SendBuffer>,
 
+    /// Texts of its requests under way, for the access log.
+    pub summary_bytes: AtomicUsize,
+
     /// Notified by a request that ends the connection.
     pub closing: Notify,
     _permit: Permit,
@@ -71,6 +75,7 @@ impl Peer {
             activity: Arc::clone(&permit.activity),
             files,
             send_buffer: Arc::default(),
+            summary_bytes: AtomicUsize::new(0),
             closing: Notify::new(),
             _permit: permit,
         }

@@ -13,6 +13,9 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::Stream;
 use hyper::rt::Executor;
 
+/// How often a connection is polled in one turn: responses to what has arrived leave in it.
+const ROUNDS_MAX: usize = 4;
+
 /// Future of one request.
 type BoxedRequest = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -42,13 +45,13 @@ impl RequestSet {
         self.begun.clone()
     }
 
-    /// Polls the connection and its requests until nothing moves.
+    /// Polls the connection and its requests until nothing moves, or its turn is over.
     pub fn poll_with<C: Future>(
         &mut self,
         mut connection: Pin<&mut C>,
         cx: &mut Context<'_>,
     ) -> Poll<C::Output> {
-        loop {
+        for _ in 0..ROUNDS_MAX {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended);
             }
@@ -65,6 +68,9 @@ impl RequestSet {
                 return Poll::Pending;
             }
         }
+        // Other connections have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

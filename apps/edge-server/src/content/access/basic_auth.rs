@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use ab_test::ClientUnit;
 use bcrypt::HashParts;
 use path_store::key_file;
 use path_store::key_file::KeyFile;
@@ -40,7 +40,8 @@ pub struct BasicAuth {
 pub struct Htpasswd {
     hashes: HashMap<String, String>,
 
-    /// Hash of the check that a name without one gets, so that it takes as long as that of a user.
+    /// Hash of the check that a name without one gets, so that it takes as long as that of the user for
+    /// whom it takes longest.
     any_hash: String,
 
     /// Key of the digests by which results are kept.
@@ -57,7 +58,7 @@ pub struct PasswordCheck {
     checker: Arc<PasswordChecker>,
 
     /// Client that waits for the result.
-    client: ClientUnit,
+    client: IpAddr,
     hash: Option<String>,
     password: Vec<u8>,
     digest: Digest,
@@ -97,6 +98,7 @@ impl FromStr for Htpasswd {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut hashes = HashMap::new();
+        let mut costliest = None;
         for (number, line) in key_file::lines(text) {
             let user = line.split_once(':').filter(|(name, _)| !name.is_empty());
             let (name, hash) = user.ok_or_else(|| {
@@ -112,12 +114,12 @@ impl FromStr for Htpasswd {
                     parts.get_cost()
                 ));
             }
+            costliest = costliest.max(Some((parts.get_cost(), hash.to_owned())));
             if hashes.insert(name.to_owned(), hash.to_owned()).is_some() {
                 return Err(format!("line {number}: the user is there already; remove one line"));
             }
         }
-        let any_hash = hashes.values().next().cloned();
-        let any_hash = any_hash.ok_or("holds no user; add one with htpasswd -B")?;
+        let (_, any_hash) = costliest.ok_or("holds no user; add one with htpasswd -B")?;
         let digest_key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         let digest_key = digest_key.map_err(|_| "the system provides no random bytes")?;
         let (right, wrong) = (Cache::new(RESULTS_MAX), Cache::new(RESULTS_MAX));
@@ -131,7 +133,7 @@ impl BasicAuth {
     /// # Errors
     ///
     /// It has not, or the password has to be checked first.
-    pub fn check(&self, request: &Request<'_>, client: ClientUnit) -> Result<(), Denial> {
+    pub fn check(&self, request: &Request<'_>, client: IpAddr) -> Result<(), Denial> {
         let refused =
             || Denial::Refused(AccessRefusal::Credentials { realm: Arc::clone(&self.realm) });
         let (user, password) =

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ab_test::ClientUnit;
 use anyhow::ensure;
 use anyhow::Context;
 use path_store::key_file::KeyFile;
@@ -92,6 +91,34 @@ impl AccessRules {
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
 
+    /// Asks the rules for a path whether a client may ask for it before it brings anything, as a preflight
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it may not.
+    pub fn check_client(
+        &self,
+        path: AccessPath<'_>,
+        client: &ClientContext<'_>,
+    ) -> Result<(), AccessRefusal> {
+        let rules: Vec<_> = self.0.iter().filter(|rule| rule.applies_to(path)).collect();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let clients = (client.addresses)();
+        let current = *clients.first().ok_or(AccessRefusal::Address)?;
+        let is_allowed = rules.iter().all(|rule| rule.addresses.allows(&clients));
+        for rate in rules.iter().filter_map(|rule| rule.rate.as_ref()) {
+            rate.take(current, client.now)?;
+        }
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(AccessRefusal::Address)
+        }
+    }
+
     /// Asks the rules for a path what a request of a client gets.
     ///
     /// # Errors
@@ -143,7 +170,7 @@ fn ask(
     // Last, because to check a password costs most.
     for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
         let current = clients.first().ok_or(AccessRefusal::Address)?;
-        basic_auth.check(request, ClientUnit::of(*current))?;
+        basic_auth.check(request, *current)?;
         grant.is_private = true;
     }
     Ok(grant)

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -12,12 +13,16 @@ use std::sync::PoisonError;
 use std::thread;
 
 use ab_test::ClientUnit;
+use ipnet::IpNet;
+use quiche::path_state::PrefixLengths;
 
+use crate::admission::connection_limits::subnet_of;
 use crate::admission::thread_priority;
 use crate::content::access::refusal::AccessRefusal;
 
-/// Checks that may wait, in all and of one client: as many as a client may have requests.
+/// Checks that may wait: in all, of one subnet, and of one client: as many as a client may have requests.
 const WAITING_MAX: usize = 4096;
+const WAITING_OF_SUBNET_MAX: usize = 512;
 const WAITING_OF_CLIENT_MAX: usize = 128;
 
 /// The checker has one thread for so many processors, and at most so many threads.
@@ -27,18 +32,25 @@ const THREADS_MAX: usize = 4;
 /// Checker of all hosts. Its threads end when it is dropped.
 pub struct PasswordChecker(Arc<SharedChecker>);
 
-#[derive(Default)]
 struct SharedChecker {
     queue: Mutex<CheckQueue>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct CheckQueue {
+    /// Prefix lengths of subnets.
+    lengths: PrefixLengths,
+
     /// Clients in the order of their turns.
-    clients: VecDeque<(ClientUnit, VecDeque<WaitingCheck>)>,
+    clients: VecDeque<WaitingClient>,
     waiting: usize,
     is_closed: bool,
+}
+
+struct WaitingClient {
+    client: ClientUnit,
+    subnet: IpNet,
+    checks: VecDeque<WaitingCheck>,
 }
 
 /// Check that waits.
@@ -51,13 +63,14 @@ impl fmt::Debug for PasswordChecker {
 }
 
 impl PasswordChecker {
-    /// Starts the threads.
+    /// Starts the threads. Subnets have these prefix lengths.
     ///
     /// # Errors
     ///
     /// The process cannot start more threads.
-    pub fn start() -> io::Result<Self> {
-        let shared = Arc::new(SharedChecker::default());
+    pub fn start(lengths: PrefixLengths) -> io::Result<Self> {
+        let queue = Mutex::new(CheckQueue::new(lengths));
+        let shared = Arc::new(SharedChecker { queue, changed: Condvar::new() });
         let processors = thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..(processors / PROCESSORS_PER_THREAD).clamp(1, THREADS_MAX) {
             let shared = Arc::clone(&shared);
@@ -73,7 +86,7 @@ impl PasswordChecker {
     /// Too many wait.
     pub fn push(
         &self,
-        client: ClientUnit,
+        client: IpAddr,
         check: impl FnOnce() + Send + 'static,
     ) -> Result<(), AccessRefusal> {
         self.0.queue().push(client, Box::new(check))?;
@@ -96,15 +109,28 @@ impl SharedChecker {
 }
 
 impl CheckQueue {
-    fn push(&mut self, client: ClientUnit, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
-        let own = self.clients.iter_mut().find(|(other, _)| *other == client);
-        let own_waiting = own.as_ref().map_or(0, |(_, checks)| checks.len());
-        if self.waiting >= WAITING_MAX || own_waiting >= WAITING_OF_CLIENT_MAX {
+    fn new(lengths: PrefixLengths) -> Self {
+        Self { lengths, clients: VecDeque::new(), waiting: 0, is_closed: false }
+    }
+
+    fn push(&mut self, client: IpAddr, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
+        let (subnet, client) = (subnet_of(client, self.lengths), ClientUnit::of(client));
+        let neighbours = self.clients.iter().filter(|other| other.subnet == subnet);
+        let of_subnet: usize = neighbours.map(|other| other.checks.len()).sum();
+        let own = self.clients.iter_mut().find(|other| other.client == client);
+        let of_client = own.as_ref().map_or(0, |own| own.checks.len());
+        if self.waiting >= WAITING_MAX
+            || of_subnet >= WAITING_OF_SUBNET_MAX
+            || of_client >= WAITING_OF_CLIENT_MAX
+        {
             return Err(AccessRefusal::Busy);
         }
         match own {
-            Some((_, checks)) => checks.push_back(waiting),
-            None => self.clients.push_back((client, VecDeque::from([waiting]))),
+            Some(own) => own.checks.push_back(waiting),
+            None => {
+                let checks = VecDeque::from([waiting]);
+                self.clients.push_back(WaitingClient { client, subnet, checks });
+            }
         }
         self.waiting += 1;
         Ok(())
@@ -112,10 +138,10 @@ impl CheckQueue {
 
     /// Takes a check of the next client, whose next one comes after those of others.
     fn pop(&mut self) -> Option<WaitingCheck> {
-        let (client, mut checks) = self.clients.pop_front()?;
-        let waiting = checks.pop_front();
-        if !checks.is_empty() {
-            self.clients.push_back((client, checks));
+        let mut next = self.clients.pop_front()?;
+        let waiting = next.checks.pop_front();
+        if !next.checks.is_empty() {
+            self.clients.push_back(next);
         }
         self.waiting -= usize::from(waiting.is_some());
         waiting
@@ -147,14 +173,16 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Returns the client with this number.
-    fn client(number: u8) -> ClientUnit {
-        ClientUnit::of([192, 0, 2, number].into())
+    const LENGTHS: PrefixLengths = PrefixLengths { v4: 24, v6: 48 };
+
+    /// Returns the client with this number, in a subnet of four.
+    fn client(number: u8) -> IpAddr {
+        [192, 0, number / 4, number].into()
     }
 
     #[test]
     fn clients_take_turns() {
-        let mut queue = CheckQueue::default();
+        let mut queue = CheckQueue::new(LENGTHS);
         let (sender, done) = channel();
         for number in [1, 1, 1, 2, 3, 2] {
             let sender = sender.clone();
@@ -167,23 +195,27 @@ mod tests {
     }
 
     #[test]
-    fn waiting_checks_are_bounded_in_all_and_by_client() {
-        let mut queue = CheckQueue::default();
-        let mut push = |number| queue.push(client(number), Box::new(|| ()));
-        let mut pushed = [0; 40];
-        for (number, count) in (0..).zip(&mut pushed) {
-            *count = (0..200).filter(|_| push(number).is_ok()).count();
+    fn waiting_checks_are_bounded_in_all_by_subnet_and_by_client() {
+        let mut queue = CheckQueue::new(LENGTHS);
+        let mut push = |client: IpAddr| queue.push(client, Box::new(|| ()));
+        let mut pushed = |client| (0..200).filter(|_| push(client).is_ok()).count();
+        let mut all = 0;
+        for number in 0..32 {
+            all += pushed(client(number));
+            let neighbour = [192, 0, number / 4, 100 + number].into();
+            let of_neighbour = pushed(neighbour);
+            assert!(number % 4 < 3 || of_neighbour == 0, "{number}");
+            all += of_neighbour;
         }
-        assert_eq!(pushed[..32], [WAITING_OF_CLIENT_MAX; 32]);
-        assert_eq!(pushed[32..], [0; 8]);
-        assert_eq!(push(50), Err(AccessRefusal::Busy));
+        assert_eq!(all, WAITING_MAX);
+        assert_eq!(push(client(200)), Err(AccessRefusal::Busy));
         queue.pop();
-        assert_eq!(queue.push(client(50), Box::new(|| ())), Ok(()));
+        assert_eq!(queue.push(client(200), Box::new(|| ())), Ok(()));
     }
 
     #[test]
     fn threads_check_what_waits_and_end_with_the_checker() {
-        let checker = PasswordChecker::start().unwrap();
+        let checker = PasswordChecker::start(LENGTHS).unwrap();
         let shared = Arc::downgrade(&checker.0);
         let (sender, done) = channel();
         for _ in 0..3 {

@@ -59,7 +59,8 @@ impl AccessResources {
         if let Some(checker) = &self.checker {
             return Ok(Arc::clone(checker));
         }
-        let checker = PasswordChecker::start().context("cannot start threads for basic-auth")?;
+        let checker = PasswordChecker::start(self.prefix_lengths)
+            .context("cannot start threads for basic-auth")?;
         Ok(Arc::clone(self.checker.insert(Arc::new(checker))))
     }
 }

@@ -16,9 +16,11 @@ pub fn read(at: SocketAddr, name: &str) -> u64 {
     samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// The answer with a page beside the metrics, or with them.
+/// The answer with a page beside the metrics, or with them. In a takeover there may be no listener for
+/// a moment.
 pub fn page(at: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
+    let connect = |_| TcpStream::connect(at).inspect_err(|_| std::thread::sleep(NAP)).ok();
+    let mut stream = (0..NAPS_MAX).find_map(connect).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
