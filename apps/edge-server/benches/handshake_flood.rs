@@ -41,7 +41,7 @@ const THREADS: u64 = 4;
 
 /// Measures downloads without and with a flood of TLS handshakes over TCP.
 #[derive(Clone, Debug, Parser)]
-struct FloodOptions {
+struct HandshakeFloodOptions {
     /// Handshakes a second
     #[arg(long, default_value_t = 2000)]
     rate: u64,
@@ -84,7 +84,7 @@ fn flood(server: SocketAddr, per_second: u64, is_over: &AtomicBool, done: &Atomi
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let options = FloodOptions::parse();
+    let options = HandshakeFloodOptions::parse();
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("index.html"), "home")?;
     let (mut server, address) = serve(dir.path(), &["--speedtest", "--resume", "off"]);

@@ -248,6 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn another_connection_may_have_the_place_of_one_that_is_idle_or_stuck() {
+        let (activity, _, start) = connection();
+        let at = |seconds| start + seconds * SECOND;
+        assert_eq!(activity.idle_from(at(0)), at(3), "no request yet");
+        activity.on_begin(at(1));
+        assert_eq!(activity.idle_from(at(2)), at(12), "nothing has moved");
+        activity.on_moved(2559);
+        assert_eq!(activity.idle_from(at(4)), at(12), "too little");
+        activity.on_moved(1);
+        assert_eq!(activity.idle_from(at(6)), at(16), "since it was looked at");
+        activity.on_end(at(7));
+        assert_eq!(activity.idle_from(at(20)), at(8));
+        activity.on_begin(at(30));
+        assert_eq!(activity.idle_from(at(31)), at(40), "another request");
+    }
+
+    #[test]
     fn exchange_stalls_that_moves_too_little_in_a_period() {
         let (activity, mut watch, start) = connection();
         activity.on_begin(start);

@@ -61,8 +61,8 @@ struct Download {
 }
 
 enum DownloadClient {
-    Quic { client: UdpClient, stream: u64 },
-    Tcp(Box<SslStream<TcpStream>>),
+    Quic { client: Box<UdpClient>, stream: u64 },
+    Tcp(SslStream<TcpStream>),
 }
 
 /// What happens to a fleet.
@@ -105,7 +105,7 @@ impl ServerProcess {
 
 impl Download {
     fn start(line: &Line) -> Self {
-        let mut client = UdpClient::connect(line.address);
+        let mut client = Box::new(UdpClient::connect(line.address));
         let stream = client.request("GET", LONG);
         Self::begin(DownloadClient::Quic { client, stream })
     }
@@ -120,7 +120,7 @@ impl Download {
             header.extend(byte);
         }
         assert!(header.starts_with(b"HTTP/1.1 200 "), "{}", header.escape_ascii());
-        Self::begin(DownloadClient::Tcp(Box::new(stream)))
+        Self::begin(DownloadClient::Tcp(stream))
     }
 
     fn begin(client: DownloadClient) -> Self {
