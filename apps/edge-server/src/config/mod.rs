@@ -1,5 +1,6 @@
 //! Configuration: the command line and the file that it names.
 
+pub mod acme;
 pub mod controller;
 pub mod file;
 mod heading;
@@ -46,6 +47,7 @@ use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SlowStartExit;
 
+use crate::config::acme::AcmeOptions;
 use crate::config::controller::CongestionController;
 use crate::config::file::ConfigFile;
 use crate::config::file::Host;
@@ -74,7 +76,10 @@ pub const WORKERS_MAX: u16 = 256;
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options that need another.
-const NEEDS: [(&str, &str); 6] = [
+const NEEDS: [(&str, &str); 9] = [
+    ("acme-contact", "acme-dir"),
+    ("acme-ca", "acme-dir"),
+    ("acme-retry", "acme-dir"),
     ("cert", "key"),
     ("key", "cert"),
     ("qlog-rate", "qlog-dir"),
@@ -84,7 +89,12 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 33] = [
+pub const RELOADED: [&str; 38] = [
+    "acme-dir",
+    "acme-directory",
+    "acme-contact",
+    "acme-ca",
+    "acme-retry",
     "root",
     "file-cache-max",
     "speedtest",
@@ -219,6 +229,9 @@ pub struct Cli {
     /// Private key of the certificate, PEM
     #[arg(long, value_name = "F", requires = "cert", help_heading = CONTENT)]
     pub key: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub acme: AcmeOptions,
 
     /// Congestion controller
     ///
@@ -608,6 +621,17 @@ impl Config {
         }
     }
 
+    /// Checks that hosts with `acme = true` can get certificates.
+    fn check_acme(&self) -> Result<(), ConfigError> {
+        let Some(host) = self.file.named().find(|host| host.acme) else { return Ok(()) };
+        let problem = match (&self.flags.acme.acme_dir, self.flags.tcp) {
+            (None, _) => "acme = true needs --acme-dir, a folder for account and certificates",
+            (_, OnOff::Off) => "acme = true needs --tcp on, where the authority's challenges arrive",
+            _ => return Ok(()),
+        };
+        Err(self.host_error(&host, &anyhow!(problem)))
+    }
+
     fn check_paths(&self) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
         paths::check(&self.options).map_err(located)
@@ -669,6 +693,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
     let options = options_of(&matches);
     let config = Config { flags, file, options };
     config.check_listeners().map_err(|e| Stop::Usage(e.to_string()))?;
+    config.check_acme().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
 }
@@ -831,7 +856,8 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --store paths.db --store-entries 5 --state token \
-                    --cert c --key k --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
+                    --cert c --key k --acme-dir acme --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem --acme-retry 9 \
+                    --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \
@@ -903,12 +929,29 @@ mod tests {
             ("[server]\nkey = 'k'", "line 2, column 1: key needs cert"),
             ("[server]\nqlog-rate = 0", "edge.toml: line 2, column 1: qlog-rate needs qlog-dir"),
             ("[server]\nqlog-subnet = '::/0'", "line 2, column 1: qlog-subnet needs qlog-dir"),
+            ("[server]\nacme-retry = 9", "line 2, column 1: acme-retry needs acme-dir"),
         ] {
             let parsed = parse_words(&with_file(&dir, toml, ""));
             let Err(Stop::Usage(error)) = parsed else { panic!("{toml}") };
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn host_with_acme_needs_a_folder_and_tcp() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = "[[host]]\nnames = ['a.example']\nacme = true";
+        let start = " --listen [::]:0 --root .";
+        for (more, why) in [
+            ("", "[[host]] a.example, line 1, column 1: acme = true needs --acme-dir"),
+            (" --acme-dir x --tcp off", "a.example, line 1, column 1: acme = true needs --tcp on"),
+        ] {
+            let line = with_file(&dir, file, &format!("{start}{more}"));
+            let Err(Stop::Usage(error)) = parse_words(&line) else { panic!("{line}") };
+            assert!(error.contains(why) && !error.contains('\n'), "{error}");
+        }
+        assert!(parse_words(&with_file(&dir, file, &format!("{start} --acme-dir x"))).is_ok());
     }
 
     #[test]
@@ -1034,6 +1077,13 @@ mod tests {
                 "[::1]:80 needs --tcp on",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --tcp on --http 80", "'80'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --acme-directory http://ca.example/",
+                "'http://ca.example/' for '--acme-directory <URL>': name the https:// URL",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-contact a@b", "mailto:"),
+            ("edge-server --listen 127.0.0.1:0 --root . --acme-ca f", "--acme-dir"),
+            ("edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-retry 0", "1..=14400"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
         ];

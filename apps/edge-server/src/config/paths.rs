@@ -13,11 +13,12 @@ use log::warn;
 use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
-const WRITTEN: [&str; 5] = ["admin", "takeover", "store", "access-log", "qlog-dir"];
-const READ: [&str; 5] = ["config", "secrets", "hash-keys", "cert", "key"];
+const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
+const READ: [&str; 6] = ["config", "secrets", "hash-keys", "cert", "key", "acme-ca"];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 6] = ["store", "access-log", "qlog-dir", "secrets", "hash-keys", "key"];
+const PRIVATE: [&str; 7] =
+    ["store", "access-log", "qlog-dir", "secrets", "hash-keys", "key", "acme-dir"];
 
 /// Values of options, by name.
 type OptionValues = BTreeMap<String, Vec<OsString>>;

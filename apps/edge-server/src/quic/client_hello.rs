@@ -33,7 +33,11 @@ pub fn tls(
 }
 
 /// Selects by the client's server name (RFC 6066, 3).
-fn select(
+///
+/// # Errors
+///
+/// BoringSSL rejects the certificate.
+pub fn select(
     certificates: &Certificates,
     controllers: &HostControllers,
     mut hello: ClientHello<'_>,

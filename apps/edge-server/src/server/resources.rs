@@ -16,6 +16,7 @@ use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
 /// What the workers of a server share.
+#[derive(Clone)]
 pub struct Resources {
     pub virtual_hosts: VirtualHosts,
     pub certificates: Certificates,
