@@ -19,7 +19,7 @@ use crate::config::acme::AcmeOptions;
 use crate::telemetry::process_log::notice;
 
 /// Type of the problem that the authority does not know the account.
-const UNKNOWN: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
+pub const UNKNOWN: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
 /// Account in its file.
 #[derive(Serialize, Deserialize)]
@@ -39,7 +39,8 @@ pub async fn open(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account>
     let Some(AccountFile { contact, credentials }) = read(path)? else {
         return create(options, path).await;
     };
-    let account = builder(options)?.from_credentials(credentials).await?;
+    let account = builder(options)?.from_credentials(credentials).await;
+    let account = account.with_context(|| unusable(options))?;
     if contact != options.acme_contact {
         match account.update_contacts(&contacts(options)).await {
             Ok(()) => {
@@ -47,7 +48,7 @@ pub async fn open(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account>
                 let saved = read(path)?.context("the account is gone")?;
                 save(path, options, saved.credentials)?;
             }
-            Err(e) if is_unknown(&e) => return replace(options, path).await,
+            Err(Error::Api(problem)) if problem.r#type.as_deref() == Some(UNKNOWN) => return replace(options, path).await,
             Err(e) => warn!("cannot tell the ACME authority of --acme-contact: {e}"),
         }
     }
@@ -64,11 +65,6 @@ pub async fn replace(options: &AcmeOptions, path: &Path) -> anyhow::Result<Accou
     create(options, path).await
 }
 
-/// Returns whether an error is that the authority does not know the account.
-pub fn is_unknown(error: &Error) -> bool {
-    matches!(error, Error::Api(problem) if problem.r#type.as_deref() == Some(UNKNOWN))
-}
-
 async fn create(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account> {
     let contact = contacts(options);
     let new = NewAccount {
@@ -77,10 +73,14 @@ async fn create(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account> {
         only_return_existing: false,
     };
     let created = builder(options)?.create(&new, options.acme_directory.clone(), None).await;
-    let (account, credentials) = created?;
+    let (account, credentials) = created.with_context(|| unusable(options))?;
     save(path, options, credentials)?;
     notice!("made an ACME account with {}, and accepted its terms of service", options.acme_directory);
     Ok(account)
+}
+
+fn unusable(options: &AcmeOptions) -> String {
+    format!("cannot use {}", options.acme_directory)
 }
 
 fn contacts(options: &AcmeOptions) -> Vec<&str> {

@@ -14,6 +14,7 @@ use instant_acme::Identifier;
 use instant_acme::NewOrder;
 use instant_acme::Order;
 use instant_acme::OrderStatus;
+use instant_acme::Problem;
 use instant_acme::RetryPolicy;
 
 use crate::acme::challenges::ChallengeKind;
@@ -53,8 +54,8 @@ pub async fn issue(
     match order.poll_ready(&retries).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => (),
         Ok(_) => return Err(failed_challenges(&mut order).await),
-        Err(Error::Api(problem)) if order.state().status == OrderStatus::Invalid => {
-            return Err(failed_challenges(&mut order).await.context(problem));
+        Err(Error::Api(_)) if order.state().status == OrderStatus::Invalid => {
+            return Err(failed_challenges(&mut order).await);
         }
         Err(e) => return Err(e).context("the authority does not validate"),
     }
@@ -114,12 +115,21 @@ async fn failed_challenges(order: &mut Order) -> anyhow::Error {
     }
 }
 
+/// Returns the type of the problem that the authority reports, if an error is one.
+pub fn problem_type(error: &anyhow::Error) -> Option<&str> {
+    problem(error)?.r#type.as_deref()
+}
+
+fn problem(error: &anyhow::Error) -> Option<&Problem> {
+    error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
+        Some(Error::Api(problem)) => Some(problem),
+        _ => None,
+    })
+}
+
 /// Returns until when the authority wants no further order, if an error tells.
 pub fn no_order_before(error: &anyhow::Error, now: SystemTime) -> Option<SystemTime> {
-    let problem = error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
-        Some(Error::Api(problem)) => Some(problem),
-        _ => cause.downcast_ref::<instant_acme::Problem>(),
-    })?;
+    let problem = problem(error)?;
     if problem.r#type.as_deref() != Some(RATE_LIMITED) {
         return None;
     }
@@ -146,7 +156,7 @@ mod tests {
             ("urn:ietf:params:acme:error:dns", "retry after 2026-01-31 12:00:00 UTC", None),
         ] {
             let problem = serde_json::json!({ "type": kind, "detail": detail, "status": 429 });
-            let problem: instant_acme::Problem = serde_json::from_value(problem).unwrap();
+            let problem: Problem = serde_json::from_value(problem).unwrap();
             let error = anyhow::Error::from(Error::Api(problem)).context("no certificate");
             assert_eq!(no_order_before(&error, now), expected, "{detail}");
         }

@@ -37,6 +37,11 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long an attempt may take: each of its steps has a limit, and requests have none.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// Type of the problem that a request came too late, or that the authority says so; and how often an
+/// order is repeated for that.
+const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
+const REPETITIONS_MAX: u32 = 3;
+
 /// Age of a response to a challenge that a server which has ended left behind.
 const CHALLENGE_AGE_MAX: Duration = Duration::from_secs(3600);
 
@@ -218,15 +223,20 @@ impl<'a> Renewer<'a> {
             Some(account) => account,
             None => account.insert(account::open(&settings.options, &files.account()).await?),
         };
-        let mut issued = order::issue(opened, files, settings.kind, &host.names).await;
-        let is_unknown = |e: &anyhow::Error| {
-            e.chain().filter_map(|cause| cause.downcast_ref()).any(account::is_unknown)
+        let mut repetitions = 0;
+        let issued = loop {
+            let issued = order::issue(opened, files, settings.kind, &host.names).await;
+            match issued.as_ref().err().and_then(order::problem_type) {
+                Some(account::UNKNOWN) if repetitions == 0 => {
+                    *opened = account::replace(&settings.options, &files.account()).await?;
+                }
+                // The library has repeated the request.
+                Some(BAD_NONCE) if repetitions < REPETITIONS_MAX => (),
+                _ => break issued?,
+            }
+            repetitions += 1;
         };
-        if issued.as_ref().is_err_and(is_unknown) {
-            *opened = account::replace(&settings.options, &files.account()).await?;
-            issued = order::issue(opened, files, settings.kind, &host.names).await;
-        }
-        storage::write(&host.path, issued?.as_bytes())?;
+        storage::write(&host.path, issued.as_bytes())?;
         let _ = std::fs::remove_file(files.failures(host.name()));
         notice!("ACME: there is a new certificate of {}", host.names.join(", "));
         Ok(())
