@@ -43,7 +43,7 @@ def wait_until(what, condition, seconds):
 class Authority:
     """Pebble, which is not started yet, and a DNS server that has every name at 127.0.0.1."""
 
-    def __init__(self, programs, folder, validity_s):
+    def __init__(self, programs, folder, validity_s, external=None):
         self.programs, self.folder = programs, folder
         self.http_port, self.tls_port, self.port, self.management = (free_port() for _ in range(4))
         self.dns_port, self.dns_management = free_port(), free_port()
@@ -62,6 +62,8 @@ class Authority:
             "tlsPort": self.tls_port,
             "retryAfter": {"authz": 1, "order": 1},
             "keyAlgorithm": "ecdsa",
+            "externalAccountBindingRequired": bool(external),
+            "externalAccountMACKeys": external or {},
             "profiles": {"default": {"description": "short", "validityPeriod": validity_s}},
         }}))
         command = [str(programs / "pebble-challtestsrv"), "-defaultIPv4", LOCALHOST, "-defaultIPv6", ""]
@@ -99,6 +101,16 @@ class Authority:
     def issued(self):
         """Returns how many certificates it has issued since its start."""
         return len(re.findall(r"Issued certificate serial", self.log.read_text()))
+
+    def want_renewal(self, certificate):
+        """Wants a certificate, in PEM form, to be renewed at once (RFC 9773)."""
+        window = {"start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"}
+        response = json.dumps({"suggestedWindow": window})
+        body = json.dumps({"Certificate": certificate, "ARIResponse": response}).encode()
+        url = f"https://{LOCALHOST}:{self.management}/set-renewal-info/"
+        context = ssl.create_default_context(cafile=self.ca)
+        with urllib.request.urlopen(urllib.request.Request(url, body), context=context) as answer:
+            assert answer.status == 200
 
     def point(self, name, address):
         """Has the DNS lead a name to an address."""

@@ -3,6 +3,7 @@
 Exits with 1 if a step failed, and shows what servers and authority logged."""
 
 import argparse
+import base64
 import contextlib
 import hashlib
 import os
@@ -36,7 +37,7 @@ def main():
             with contextlib.ExitStack() as stack:
                 Test(stack, folder, arguments.target, arguments.programs).run()
         except AssertionError as failed:
-            for log in sorted(folder.glob("*.log")):
+            for log in sorted(folder.rglob("*.log")):
                 print(f"--- {log.name}\n{log.read_text()[-8000:]}", file=sys.stderr)
             sys.exit(f"test-acme: FAILED: {failed}")
 
@@ -60,6 +61,7 @@ class Test:
         self.renewal_during_a_download()
         self.hot_restart()
         self.authority_that_forgot_the_account()
+        self.authority_that_wants_renewal()
 
     def node(self, name, **options):
         return self.stack.enter_context(Node(name, self.target, self.folder, self.authority, **options))
@@ -158,6 +160,29 @@ class Test:
         wait_until("trusted", lambda: self.one.is_trusted("a.test"), RENEWAL_S)
         assert "making another" in self.one.log() + self.other.log()
         self.passed("an account that the authority forgot is replaced")
+
+    def authority_that_wants_renewal(self):
+        self.authority.stop()
+        folder = self.folder / "other"
+        folder.mkdir()
+        (folder / "root").symlink_to(self.folder / "root")
+        key = base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+        external = folder / "external"
+        external.write_text(f"kid-1 {key}\n")
+        external.chmod(0o600)
+        programs = self.authority.programs
+        authority = self.stack.enter_context(Authority(programs, folder, 90 * 86_400, {"kid-1": key}))
+        authority.start()
+        more = {"hosts": [["e.test"]], "http": authority.http_port, "share": folder / "share"}
+        more["options"] = ["--acme-retry=1", f"--acme-external-account={external}"]
+        with Node("long", self.target, folder, authority, **more) as node:
+            first = wait_until("trusted", lambda: node.is_trusted("e.test"), ORDER_S)
+        [certificate] = (folder / "share").rglob("certificate.pem")
+        authority.want_renewal(certificate.read_text())
+        with Node("early", self.target, folder, authority, **more) as node:
+            wait_until("renewed", lambda: node.is_trusted("e.test") not in (first, None), ORDER_S)
+            assert authority.issued() == 2
+        self.passed("an account bound to an external one; a renewal that the authority wants early")
 
 
 if __name__ == "__main__":

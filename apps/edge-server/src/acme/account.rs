@@ -4,13 +4,17 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use anyhow::Context;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::Engine;
 use boring::x509::X509;
 use instant_acme::Account;
 use instant_acme::AccountBuilder;
 use instant_acme::AccountCredentials;
 use instant_acme::Error;
+use instant_acme::ExternalAccountKey;
 use instant_acme::NewAccount;
 use log::warn;
+use path_store::key_file;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -48,8 +52,10 @@ pub async fn open(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account>
                 let saved = read(path)?.context("the account is gone")?;
                 save(path, options, saved.credentials)?;
             }
-            Err(Error::Api(problem)) if problem.r#type.as_deref() == Some(UNKNOWN) => return replace(options, path).await,
-            Err(e) => warn!("cannot tell the ACME authority of --acme-contact: {e}"),
+            Err(Error::Api(problem)) if problem.r#type.as_deref() == Some(UNKNOWN) => {
+                return replace(options, path).await
+            }
+            Err(e) => warn!("the ACME authority does not take --acme-contact: {e}"),
         }
     }
     Ok(account)
@@ -72,10 +78,15 @@ async fn create(options: &AcmeOptions, path: &Path) -> anyhow::Result<Account> {
         terms_of_service_agreed: true,
         only_return_existing: false,
     };
-    let created = builder(options)?.create(&new, options.acme_directory.clone(), None).await;
+    let external = options.acme_external_account.as_deref().map(read_external).transpose()?;
+    let directory = options.acme_directory.clone();
+    let created = builder(options)?.create(&new, directory, external.as_ref()).await;
     let (account, credentials) = created.with_context(|| unusable(options))?;
     save(path, options, credentials)?;
-    notice!("made an ACME account with {}, and accepted its terms of service", options.acme_directory);
+    notice!(
+        "made an ACME account with {}, and accepted its terms of service",
+        options.acme_directory
+    );
     Ok(account)
 }
 
@@ -93,6 +104,32 @@ fn builder(options: &AcmeOptions) -> anyhow::Result<AccountBuilder> {
             .with_context(|| format!("cannot use --acme-ca {}", root.display())),
         None => Account::builder().context("cannot use the system's root certificates"),
     }
+}
+
+/// Reads the key of an account that an authority has given.
+///
+/// # Errors
+///
+/// One line that names the file.
+pub fn read_external(path: &Path) -> anyhow::Result<ExternalAccountKey> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!("cannot read --acme-external-account {shown}; name a readable file")
+    })?;
+    let lines: Vec<_> = key_file::lines(&text).map(|(_, line)| line).collect();
+    let key = parse_external(&lines).with_context(|| {
+        format!("--acme-external-account {shown}: write one line, key ID and key in base64url")
+    })?;
+    key_file::check_mode(path).map_err(|why| anyhow!("--acme-external-account {shown}: {why}"))?;
+    Ok(key)
+}
+
+fn parse_external(lines: &[&str]) -> Option<ExternalAccountKey> {
+    let [line] = lines else { return None };
+    let [id, key]: [&str; 2] = line.split_whitespace().collect::<Vec<_>>().try_into().ok()?;
+    // Some authorities give it with padding.
+    let key = URL_SAFE_NO_PAD.decode(key.trim_end_matches('=')).ok()?;
+    (!key.is_empty()).then(|| ExternalAccountKey::new(id.to_owned(), &key))
 }
 
 /// Checks whether a file holds a root certificate.
@@ -117,4 +154,25 @@ fn read(path: &Path) -> anyhow::Result<Option<AccountFile>> {
 fn save(path: &Path, options: &AcmeOptions, credentials: AccountCredentials) -> anyhow::Result<()> {
     let file = AccountFile { contact: options.acme_contact.clone(), credentials };
     storage::write(path, &serde_json::to_vec(&file).context("cannot write the account")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn external_account_is_one_line_of_id_and_key() {
+        for (lines, is_key) in [
+            (&["kid c2VjcmV0"][..], true),
+            (&["kid\tc2VjcmV0LWtleQ=="], true),
+            (&["kid"], false),
+            (&["kid c2V!"], false),
+            (&["kid ="], false),
+            (&["kid c2VjcmV0 more"], false),
+            (&[], false),
+            (&["kid c2VjcmV0", "kid c2VjcmV0"], false),
+        ] {
+            assert_eq!(parse_external(lines).is_some(), is_key, "{lines:?}");
+        }
+    }
 }

@@ -152,6 +152,7 @@ mod tests {
             acme_directory,
             acme_contact: None,
             acme_ca: None,
+            acme_external_account: None,
             acme_retry: 1,
         };
         options.files().unwrap()
@@ -217,7 +218,8 @@ mod tests {
         let mut pending = PendingChallenges::new(&files);
         pending.add(ChallengeKind::TlsAlpn01, "token", "A.example", "token.thumb").unwrap();
         // The extension: critical, and the digest as an OCTET STRING in one.
-        let mut extension = b"\x06\x08\x2b\x06\x01\x05\x05\x07\x01\x1f\x01\x01\xff\x04\x22\x04\x20".to_vec();
+        let mut extension =
+            b"\x06\x08\x2b\x06\x01\x05\x05\x07\x01\x1f\x01\x01\xff\x04\x22\x04\x20".to_vec();
         extension.extend(digest(&SHA256, b"token.thumb").as_ref());
         let has_extension = |certificate: &Vec<u8>| {
             certificate.windows(extension.len()).any(|part| part == extension)

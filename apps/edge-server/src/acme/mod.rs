@@ -6,6 +6,7 @@
 mod account;
 pub mod challenges;
 mod order;
+mod renewal_info;
 mod renewer;
 mod schedule;
 mod settings;
@@ -41,13 +42,17 @@ use crate::telemetry::metrics::AcmeMetrics;
 pub fn check(options: &AcmeOptions) -> Result<(), (&'static str, anyhow::Error)> {
     if let Some(dir) = &options.acme_dir {
         let checked = preflight::folder(dir);
-        let unusable = || format!("cannot use --acme-dir {}; name a writable folder", dir.display());
+        let unusable =
+            || format!("cannot use --acme-dir {}; name a writable folder", dir.display());
         checked.with_context(unusable).map_err(|e| ("acme-dir", e))?;
     }
     if let Some(root) = &options.acme_ca {
         let checked = account::check_root(root);
         let unusable = || format!("cannot use --acme-ca {}; name a PEM file", root.display());
         checked.with_context(unusable).map_err(|e| ("acme-ca", e))?;
+    }
+    if let Some(path) = &options.acme_external_account {
+        account::read_external(path).map_err(|e| ("acme-external-account", e))?;
     }
     Ok(())
 }
@@ -82,13 +87,9 @@ impl AcmeHandle {
             false => ChallengeKind::Http01,
         };
         let settings = Arc::new(AcmeSettings::new(config, kind));
-        let (stage, _) = watch::channel(AcmeStage { settings, is_paused: false, is_stopped: false });
-        Self {
-            stage: Arc::new(stage),
-            retry: Arc::default(),
-            metrics,
-            on_renewal: Arc::default(),
-        }
+        let (stage, _) =
+            watch::channel(AcmeStage { settings, is_paused: false, is_stopped: false });
+        Self { stage: Arc::new(stage), retry: Arc::default(), metrics, on_renewal: Arc::default() }
     }
 
     /// Begins to renew, if a host needs it, now or after a reload. `on_renewal` takes new certificates

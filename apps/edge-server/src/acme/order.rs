@@ -8,6 +8,7 @@ use anyhow::bail;
 use anyhow::Context;
 use instant_acme::Account;
 use instant_acme::AuthorizationStatus;
+use instant_acme::CertificateIdentifier;
 use instant_acme::ChallengeType;
 use instant_acme::Error;
 use instant_acme::Identifier;
@@ -16,6 +17,7 @@ use instant_acme::Order;
 use instant_acme::OrderStatus;
 use instant_acme::Problem;
 use instant_acme::RetryPolicy;
+use log::debug;
 
 use crate::acme::challenges::ChallengeKind;
 use crate::acme::challenges::PendingChallenges;
@@ -31,6 +33,9 @@ const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
 const RETRY_AFTER: &str = "retry after ";
 const TIME_BYTES: usize = "2026-01-31 12:00:00".len();
 
+/// Type of the problem that a request came too late, or that the authority says so.
+pub const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
+
 /// Pause at a rate limit whose text has no time.
 const RATE_LIMITED_PAUSE: Duration = Duration::from_secs(3600);
 
@@ -44,10 +49,11 @@ pub async fn issue(
     files: &AcmeFiles,
     kind: ChallengeKind,
     names: &[String],
+    replaces: Option<&CertificateIdentifier<'_>>,
 ) -> anyhow::Result<String> {
     let identifiers: Vec<_> =
         names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
-    let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+    let mut order = begin(account, &identifiers, replaces).await?;
     let mut pending = PendingChallenges::new(files);
     begin_challenges(&mut order, kind, &mut pending).await?;
     let retries = RetryPolicy::new().backoff(1.5).timeout(STEP_TIMEOUT);
@@ -64,6 +70,28 @@ pub async fn issue(
     let chain = order.poll_certificate(&retries).await.context("the authority does not issue")?;
     CertifiedKey::check_issued(&chain, &key, names)?;
     Ok(format!("{}\n{}", chain.trim_end(), key))
+}
+
+/// Begins an order. The authority is told which certificate it replaces, if that makes no difference:
+/// limits are higher then (RFC 9773, 5).
+async fn begin(
+    account: &Account,
+    identifiers: &[Identifier],
+    replaces: Option<&CertificateIdentifier<'_>>,
+) -> Result<Order, Error> {
+    if let Some(replaced) = replaces {
+        let order = NewOrder::new(identifiers).replaces(replaced.clone());
+        match account.new_order(&order).await {
+            // Another order may have replaced it, or the authority no longer knows it.
+            Err(Error::Api(problem)) if !is_passing(&problem) => debug!("{replaced}: {problem}"),
+            ordered => return ordered,
+        }
+    }
+    account.new_order(&NewOrder::new(identifiers)).await
+}
+
+fn is_passing(problem: &Problem) -> bool {
+    problem.r#type.as_deref().is_some_and(|kind| [RATE_LIMITED, BAD_NONCE].contains(&kind))
 }
 
 /// Prepares the response to a challenge for each name that the account has not proved lately.
@@ -149,7 +177,11 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let named = humantime::parse_rfc3339("2026-01-31T12:00:00Z").unwrap();
         for (kind, detail, expected) in [
-            (RATE_LIMITED, "too many certificates (5), retry after 2026-01-31 12:00:00 UTC: see", Some(named)),
+            (
+                RATE_LIMITED,
+                "too many certificates (5), retry after 2026-01-31 12:00:00 UTC: see",
+                Some(named),
+            ),
             (RATE_LIMITED, "too many, retry after a while, please", Some(now + RATE_LIMITED_PAUSE)),
             (RATE_LIMITED, "too many, retry after ünd", Some(now + RATE_LIMITED_PAUSE)),
             (RATE_LIMITED, "", Some(now + RATE_LIMITED_PAUSE)),

@@ -47,6 +47,13 @@ pub struct AcmeOptions {
     #[arg(long, value_name = "F", requires = "acme_dir")]
     pub acme_ca: Option<PathBuf>,
 
+    /// File with the key ID and the HMAC key of an account that the authority has given
+    ///
+    /// For authorities that want one: external account binding (RFC 8555, 7.3.4). One line has both, the
+    /// key in base64url. The file is needed until the ACME account is made.
+    #[arg(long, value_name = "F", requires = "acme_dir")]
+    pub acme_external_account: Option<PathBuf>,
+
     /// Pause after a failed attempt to get a certificate, in seconds
     ///
     /// It doubles with each further failure, up to four hours. A reload tries again at once.
@@ -110,8 +117,7 @@ impl AcmeFiles {
     /// Returns the response to a challenge of HTTP-01, unless that cannot be a token.
     pub fn http_challenge(&self, token: &str) -> Option<PathBuf> {
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        let is_token =
-            (1..=TOKEN_BYTES_MAX).contains(&token.len()) && token.bytes().all(is_known);
+        let is_token = (1..=TOKEN_BYTES_MAX).contains(&token.len()) && token.bytes().all(is_known);
         is_token.then(|| self.challenges().join(format!("http-01.{token}")))
     }
 
@@ -122,7 +128,8 @@ impl AcmeFiles {
     }
 }
 
-/// Returns whether a name of a host can be in a certificate that ACME brings by HTTP-01 or TLS-ALPN-01.
+/// Checks that a name of a host can be in a certificate: HTTP-01 and TLS-ALPN-01 are for host names
+/// alone.
 ///
 /// # Errors
 ///
@@ -130,11 +137,13 @@ impl AcmeFiles {
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.starts_with("*.") {
         return Err(format!(
-            "acme = true cannot prove the wildcard '{name}'; list the names, or set cert and key"
+            "acme = true is not for the wildcard '{name}'; list the names, or set cert and key"
         ));
     }
     if name.parse::<std::net::IpAddr>().is_ok() {
-        return Err(format!("acme = true is for names, and '{name}' is an address; set cert and key"));
+        return Err(format!(
+            "acme = true is for names, and '{name}' is an address; set cert and key"
+        ));
     }
     match is_name(name) {
         true => Ok(()),

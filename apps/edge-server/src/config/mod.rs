@@ -76,7 +76,8 @@ pub const WORKERS_MAX: u16 = 256;
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options that need another.
-const NEEDS: [(&str, &str); 9] = [
+const NEEDS: [(&str, &str); 10] = [
+    ("acme-external-account", "acme-dir"),
     ("acme-contact", "acme-dir"),
     ("acme-ca", "acme-dir"),
     ("acme-retry", "acme-dir"),
@@ -89,7 +90,8 @@ const NEEDS: [(&str, &str); 9] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 38] = [
+pub const RELOADED: [&str; 39] = [
+    "acme-external-account",
     "acme-dir",
     "acme-directory",
     "acme-contact",
@@ -626,7 +628,9 @@ impl Config {
         let Some(host) = self.file.named().find(|host| host.acme) else { return Ok(()) };
         let problem = match (&self.flags.acme.acme_dir, self.flags.tcp) {
             (None, _) => "acme = true needs --acme-dir, a folder for account and certificates",
-            (_, OnOff::Off) => "acme = true needs --tcp on, where the authority's challenges arrive",
+            (_, OnOff::Off) => {
+                "acme = true needs --tcp on, where the authority's challenges arrive"
+            }
             _ => return Ok(()),
         };
         Err(self.host_error(&host, &anyhow!(problem)))
@@ -856,7 +860,7 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --store paths.db --store-entries 5 --state token \
-                    --cert c --key k --acme-dir acme --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem --acme-retry 9 \
+                    --cert c --key k --acme-dir acme --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem --acme-external-account kid --acme-retry 9 \
                     --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
@@ -1081,7 +1085,10 @@ mod tests {
                 "edge-server --listen 127.0.0.1:0 --root . --acme-directory http://ca.example/",
                 "'http://ca.example/' for '--acme-directory <URL>': name the https:// URL",
             ),
-            ("edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-contact a@b", "mailto:"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-contact a@b",
+                "mailto:",
+            ),
             ("edge-server --listen 127.0.0.1:0 --root . --acme-ca f", "--acme-dir"),
             ("edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-retry 0", "1..=14400"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),

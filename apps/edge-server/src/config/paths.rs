@@ -14,11 +14,20 @@ use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
 const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
-const READ: [&str; 6] = ["config", "secrets", "hash-keys", "cert", "key", "acme-ca"];
+const READ: [&str; 7] =
+    ["config", "secrets", "hash-keys", "cert", "key", "acme-ca", "acme-external-account"];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 7] =
-    ["store", "access-log", "qlog-dir", "secrets", "hash-keys", "key", "acme-dir"];
+const PRIVATE: [&str; 8] = [
+    "store",
+    "access-log",
+    "qlog-dir",
+    "secrets",
+    "hash-keys",
+    "key",
+    "acme-dir",
+    "acme-external-account",
+];
 
 /// Values of options, by name.
 type OptionValues = BTreeMap<String, Vec<OsString>>;

@@ -127,7 +127,9 @@ impl Certificates {
                 let located = |_: &str, e| config.host_error(&config.file.default_host(), &e);
                 CertifiedKey::read(cert, key, ["cert =", "key ="], located)?
             }
-            None => CertifiedKey::self_signed(SELF_SIGNED_NAMES.map(str::to_owned).to_vec(), |_| ())?,
+            None => {
+                CertifiedKey::self_signed(SELF_SIGNED_NAMES.map(str::to_owned).to_vec(), |_| ())?
+            }
         };
         let mut default_info = default.info(vec![ANY_HOST.to_owned()]);
         let mut list = Vec::new();
@@ -349,7 +351,11 @@ impl CertifiedKey {
         let is_pair = leaf.public_key().is_ok_and(|public| public.public_eq(&key));
         ensure!(is_pair, "the authority's certificate is for another key");
         let uncovered = Self { chain, key, origin: CertificateOrigin::Acme }.uncovered(hosts);
-        ensure!(uncovered.is_empty(), "the authority's certificate is not for {}", uncovered.join(", "));
+        ensure!(
+            uncovered.is_empty(),
+            "the authority's certificate is not for {}",
+            uncovered.join(", ")
+        );
         Ok(())
     }
 
@@ -405,6 +411,11 @@ impl CertifiedKey {
             Ok(Self { chain: vec![cert], key, origin: CertificateOrigin::Files })
         };
         make().map_err(|e: anyhow::Error| e.context("cannot create a certificate"))
+    }
+
+    /// Returns the host's own certificate of the chain.
+    pub fn leaf(&self) -> Option<&X509Ref> {
+        self.chain.first().map(|leaf| &**leaf)
     }
 
     /// Describes the certificate, which `hosts` use.
@@ -617,7 +628,8 @@ mod tests {
         let (hosts, names) = (vec!["a".to_owned(), "b".to_owned()], Vec::new());
         let (start, expiry) = (at(50), at(100));
         let origin = CertificateOrigin::Files;
-        let mut info = CertificateInfo { hosts, names, uncovered: Vec::new(), origin, start, expiry };
+        let mut info =
+            CertificateInfo { hosts, names, uncovered: Vec::new(), origin, start, expiry };
         let early = "the certificate of a, b is not valid before 1970-02-20T00:00:00Z: clients \
                      reject it; set this machine's clock, or use another certificate";
         for (day, expected) in [
@@ -637,13 +649,17 @@ mod tests {
         for (day, is_warned) in [(50, false), (91, false), (92, true), (101, true)] {
             let warning = info.validity_warning(at(day));
             let is_overdue = |(level, line): (Level, String)| {
-                level == Level::Error && line.contains("ACME has not renewed the certificate of a, b")
+                level == Level::Error
+                    && line.contains("ACME has not renewed the certificate of a, b")
             };
             assert_eq!(warning.is_some_and(is_overdue), is_warned, "{day}");
         }
         info.origin = CertificateOrigin::Placeholder;
         let (level, warning) = info.validity_warning(at(50)).unwrap();
-        assert!(level == Level::Warn && warning.contains("no certificate of a, b yet"), "{warning}");
+        assert!(
+            level == Level::Warn && warning.contains("no certificate of a, b yet"),
+            "{warning}"
+        );
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Configuration check (`--check`): reads everything a start would, and writes nothing.
 
-use crate::acme;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::resume::store;
@@ -26,7 +25,6 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     if let Some(path) = &cli.access_log {
         access_log::check(path).map_err(|e| config.unusable("access-log", e))?;
     }
-    acme::check(&cli.acme).map_err(|(option, e)| config.unusable(option, e))?;
     check_sockets(config)?;
     store::check(cli).map_err(|e| config.unusable("store", e))?;
     config.warn_of_served_files();

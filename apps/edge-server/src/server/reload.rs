@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use command_line::OnOff;
 
+use crate::acme;
 use crate::config;
 use crate::config::listener;
 use crate::config::listener::Listener;
@@ -81,6 +82,7 @@ impl Reloader {
     fn read_once(&mut self) -> anyhow::Result<Reloaded> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
         config.flags.resume = self.resume;
+        acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
         let resources = Resources {
             virtual_hosts: VirtualHosts::open(&config)?,
             certificates: Certificates::read(&config)?,

@@ -362,9 +362,9 @@ fn unusable(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::certificate::CertificateOrigin;
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Metrics;
-    use crate::quic::certificate::CertificateOrigin;
     use anyhow::bail;
     use std::io::Read;
     use std::io::Write;
