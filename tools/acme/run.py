@@ -113,7 +113,7 @@ class Test:
     def failed_validation(self):
         self.authority.point("d.test", ELSEWHERE)
         more = {"share": self.share, "options": ["--acme-retry=600"]}
-        node = self.node("wrong", hosts=[["d.test"]], http=free_port(), **more)
+        node = self.wrong = self.node("wrong", hosts=[["d.test"]], http=free_port(), **more)
         wait_until("the failure is counted", lambda: node.orders("failed"), ORDER_S)
         [line] = [line for line in node.log().splitlines() if "ACME cannot" in line]
         assert "d.test" in line and "by http-01" in line and ELSEWHERE in line, line
@@ -137,8 +137,9 @@ class Test:
         time.sleep(VALIDITY_S / 3 + 1)
         for node in (self.one, self.other):
             assert node.is_trusted_over_quic("a.test"), f"{node.name} has an old certificate over QUIC"
-        serials = {node.is_trusted("a.test") for node in (self.one, self.other)}
-        assert len(serials) == 1, serials
+        # One of them may renew right now.
+        serials = lambda: {node.is_trusted("a.test") for node in (self.one, self.other)}
+        wait_until("both have the same", lambda: len(serials()) == 1, ORDER_S)
         self.passed("renewed during a download, over TCP and QUIC, on both servers")
 
     def hot_restart(self):
@@ -158,7 +159,8 @@ class Test:
         self.authority.stop()
         self.authority.start()
         wait_until("trusted", lambda: self.one.is_trusted("a.test"), RENEWAL_S)
-        assert "making another" in self.one.log() + self.other.log()
+        logs = [node.log() for node in (self.one, self.other, self.wrong)]
+        assert any("making another" in log for log in logs), "the account is not replaced"
         self.passed("an account that the authority forgot is replaced")
 
     def authority_that_wants_renewal(self):

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn only_old_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let (age, now) = (Duration::from_secs(60), SystemTime::now());
+        let (age, now) = (Duration::from_secs(60), quiche::clock::wall_now());
         for (name, written) in [("old", now - age * 2), ("new", now), ("later", now + age)] {
             let file = File::create(dir.path().join(name)).unwrap();
             file.set_modified(written).unwrap();
