@@ -199,6 +199,9 @@ bench-files: build ## Compare what files cost with the same bytes from memory, a
 bench-flood: build ## Measure what 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)
 
+bench-handshakes: build ## Measure what 2,000 TLS handshakes over TCP a second do to downloads over HTTP/3 (2 minutes); ARGS='--rate 500 --rounds 1'
+	cargo bench -p edge-server --bench handshake_flood $(LOCKED) -- $(ARGS)
+
 bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)
 

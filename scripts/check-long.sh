@@ -29,6 +29,7 @@ measure link accuracy
 measure edge-server jump_pacing
 measure edge-server store_load
 measure edge-server initial_flood
+measure edge-server handshake_flood
 measure edge-server load
 measure speed-test gain
 LONG=1 sh scripts/test-no-loss.sh || status=1

@@ -30,6 +30,19 @@ class Answer:
     body: bytes
 
 
+class SessionConnection:
+    """Session of a library with the interface of requests, which has one connection to a server.
+    `answer` makes an `Answer` of a response."""
+
+    def __init__(self, session, url, answer):
+        self.session = session
+        self.url = url
+        self.answer = answer
+
+    def send(self, path, method="GET", fields=None, body=None):
+        return self.answer(self.session.request(method, self.url + path, headers=fields, data=body))
+
+
 class Cases:
     """The cases. `connect` and `send_all` are the client's."""
 

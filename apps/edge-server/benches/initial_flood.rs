@@ -15,6 +15,8 @@
 #[path = "../tests/process/support/client.rs"]
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod client;
+#[path = "support/downloads.rs"]
+mod downloads;
 #[path = "../tests/process/support/flood.rs"]
 mod flood;
 #[path = "../tests/process/support/metrics.rs"]
@@ -23,26 +25,18 @@ mod metrics;
 #[expect(dead_code, reason = "the process tests use the rest")]
 mod process;
 
-use std::net::SocketAddr;
-use std::process::Command;
 use std::process::ExitCode;
-use std::process::Stdio;
 
 use anyhow::ensure;
 use anyhow::Context;
 use clap::Parser;
-use serde_json::Value;
 
 use crate::client::UdpClient;
+use crate::downloads::emulated_path;
+use crate::downloads::measure_goodput;
+use crate::downloads::CLIENTS;
 use crate::flood::Ammunition;
 use crate::process::serve;
-use crate::process::sibling;
-use crate::process::Running;
-
-/// Path of the downloads.
-const RATE_MBPS: u64 = 100;
-const PATH: [&str; 6] = ["--rate", "100", "--rtt", "40", "--buffer", "500000"];
-const CLIENTS: usize = 4;
 
 /// Smallest share of the goodput that passes.
 const GOODPUT_SHARE_MIN: f64 = 0.7;
@@ -80,25 +74,6 @@ struct FloodOptions {
     bench: bool,
 }
 
-/// Returns the goodput of all clients together, in Mbit/s. Calls `on_start` once they have started.
-fn download(path: SocketAddr, seconds: u64, on_start: impl FnOnce()) -> anyhow::Result<f64> {
-    let bytes = RATE_MBPS * seconds * 1_000_000 / 8 / CLIENTS as u64;
-    let url = format!("https://{path}/bytes/{bytes}");
-    let start = || {
-        let mut command = Command::new(sibling("edge-client"));
-        command.args([&url, "--insecure", "--json"]).stdout(Stdio::piped()).spawn()
-    };
-    let clients: Vec<_> = (0..CLIENTS).map(|_| start()).collect::<Result<_, _>>()?;
-    on_start();
-    let goodput = |client: std::process::Child| {
-        let output = client.wait_with_output()?;
-        ensure!(output.status.success(), "a download failed");
-        let line: Value = serde_json::from_slice(&output.stdout)?;
-        line["goodput_mbps"].as_f64().context("no goodput")
-    };
-    clients.into_iter().map(goodput).sum()
-}
-
 fn main() -> anyhow::Result<ExitCode> {
     let options = FloodOptions::parse();
     let dir = tempfile::tempdir()?;
@@ -108,19 +83,15 @@ fn main() -> anyhow::Result<ExitCode> {
         ["--speedtest", "--resume", "off", "--metrics", "127.0.0.1:0", "--workers", &workers];
     let (mut server, address) = serve(dir.path(), &args);
     let metrics_at = server.metrics_address();
-    let to = address.to_string();
-    let mut emulator = Command::new(sibling("link-emulator"));
-    let emulator = emulator.args(["--listen", "127.0.0.1:0", "--to", &to]).args(PATH);
-    let mut emulator = Running::start(emulator);
-    let path = emulator.address();
+    let (_emulator, path) = emulated_path(address);
 
-    let alone = download(path, options.seconds, || ())?;
+    let alone = measure_goodput(path, options.seconds, || ())?;
     let before_kib = server.memory_kib("VmHWM");
     ensure!(metrics::read(metrics_at, RETRIES) == 0, "there was no flood");
     let ammunition = Ammunition::new(address, PACKETS);
     let completed = metrics::read(metrics_at, HANDSHAKES);
     let mut flood = None;
-    let flooded = download(path, options.seconds, || {
+    let flooded = measure_goodput(path, options.seconds, || {
         let all = completed + CLIENTS as u64;
         metrics::wait_until(metrics_at, HANDSHAKES, |completed| completed == all);
         flood = Some((ammunition.fire(address, options.rate), quiche::clock::now()));

@@ -14,7 +14,7 @@ from curl_cffi import AsyncSession, Curl, CurlHttpVersion, CurlInfo, CurlOpt, Se
 
 # After the packages, one of which has the name of this folder.
 sys.path.append(str(Path(__file__).parent.parent))
-from http_cases import Answer, Cases, ensure, tell
+from http_cases import Answer, Cases, SessionConnection, ensure, tell
 
 DOWNLOAD = "download:"
 
@@ -92,17 +92,6 @@ def answer(response):
     return Answer(response.status_code, response.headers, response.content)
 
 
-class Connection:
-    """A session, which has one connection to a server."""
-
-    def __init__(self, session, url):
-        self.session = session
-        self.url = url
-
-    def send(self, path, method="GET", fields=None, body=None):
-        return answer(self.session.request(method, self.url + path, headers=fields, data=body))
-
-
 class CurlCases(Cases):
     """The cases, with the fingerprint of `BROWSER`."""
 
@@ -113,7 +102,7 @@ class CurlCases(Cases):
     @contextlib.contextmanager
     def connect(self):
         with Session(**self.settings) as session:
-            yield Connection(session, self.url)
+            yield SessionConnection(session, self.url, answer)
 
     def send_all(self, paths):
         return asyncio.run(self._send_all(paths))

@@ -9,7 +9,7 @@ import niquests
 
 # After the packages, one of which has the name of this folder.
 sys.path.append(str(Path(__file__).parent.parent))
-from http_cases import Answer, Cases, ensure, main
+from http_cases import Answer, Cases, SessionConnection, ensure, main
 
 HTTP3 = 30
 
@@ -19,17 +19,6 @@ def answer(response):
     return Answer(response.status_code, response.headers, response.content or b"")
 
 
-class Connection:
-    """A session, which has one connection to a server."""
-
-    def __init__(self, session, url):
-        self.session = session
-        self.url = url
-
-    def send(self, path, method="GET", fields=None, body=None):
-        return answer(self.session.request(method, self.url + path, headers=fields, data=body))
-
-
 class NiquestsCases(Cases):
     @contextlib.contextmanager
     def connect(self, **more):
@@ -37,7 +26,7 @@ class NiquestsCases(Cases):
             # Variables of the environment would otherwise replace the certificate.
             session.trust_env = False
             session.verify = self.certificate
-            yield Connection(session, self.url)
+            yield SessionConnection(session, self.url, answer)
 
     def send_all(self, paths):
         with self.connect(multiplexed=True) as connection:

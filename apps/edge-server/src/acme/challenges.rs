@@ -10,6 +10,8 @@ use boring::ssl::ClientHello;
 use boring::ssl::ExtensionType;
 use boring::ssl::NameType;
 use boring::ssl::SelectCertError;
+use boring::ssl::SslOptions;
+use boring::ssl::SslVerifyMode;
 use log::debug;
 use rcgen::CustomExtension;
 use ring::digest::digest;
@@ -112,7 +114,12 @@ pub fn respond_in_handshake(
     }
     let name = hello.servername(NameType::HOST_NAME).unwrap_or_default().to_owned();
     let responded = alpn_certificate(files, &name).and_then(|certified_key| {
-        certified_key.configure_connection(hello.ssl_mut()).context("cannot use the certificate")
+        let ssl = hello.ssl_mut();
+        // An authority has no certificate of --client-ca. Nor may somebody without one get a ticket, with
+        // which the next connection would need none.
+        ssl.set_verify(SslVerifyMode::NONE);
+        ssl.set_options(SslOptions::NO_TICKET);
+        certified_key.configure_connection(ssl).context("cannot use the certificate")
     });
     Some(responded.map_err(|e| {
         debug!("no response to tls-alpn-01 of {name}: {e:#}");
@@ -142,8 +149,13 @@ mod tests {
     use boring::ssl::SslConnector;
     use boring::ssl::SslContextBuilder;
     use boring::ssl::SslMethod;
-    use boring::ssl::SslVerifyMode;
+    use boring::ssl::SslSessionCacheMode;
+    use std::io::Read;
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering;
+    use std::sync::Arc;
 
     fn files(dir: &Path) -> AcmeFiles {
         let (acme_dir, acme_directory) = (Some(dir.to_owned()), "https://ca.example/".to_owned());
@@ -186,12 +198,21 @@ mod tests {
         assert_eq!(http_response(&files, "/.well-known/acme-challenge/tok-en_1"), None);
     }
 
-    /// Connects a client with these protocols. Returns the certificate that it gets, in DER form.
-    fn connect(files: &AcmeFiles, name: &str, protocols: &[u8]) -> Option<Vec<u8>> {
+    /// Connects a client with these protocols to a server that may demand certificates. Returns the
+    /// certificate that the client gets, in DER form, and how many tickets.
+    fn connect(
+        files: &AcmeFiles,
+        name: &str,
+        protocols: &[u8],
+        demands: bool,
+    ) -> Option<(Vec<u8>, usize)> {
         let (client, server) = UnixStream::pair().unwrap();
         let files = files.clone();
         let server = std::thread::spawn(move || {
             let mut tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
+            if demands {
+                tls.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
+            }
             let ordinary = CertifiedKey::self_signed(vec!["ordinary".into()], |_| ()).unwrap();
             tls.set_select_certificate_callback(move |mut hello| {
                 let responded = respond_in_handshake(&files, &mut hello);
@@ -200,15 +221,24 @@ mod tests {
                     configured.map_err(|_| SelectCertError::ERROR)
                 })
             });
-            drop(Ssl::new(&tls.build()).unwrap().accept(server));
+            let accepted = Ssl::new(&tls.build()).unwrap().accept(server);
+            accepted.is_ok_and(|mut stream| stream.write_all(b"x").is_ok())
         });
         let mut tls = SslConnector::builder(SslMethod::tls()).unwrap();
         tls.set_verify(SslVerifyMode::NONE);
         tls.set_alpn_protos(protocols).unwrap();
-        let connected = tls.build().connect(name, client);
-        let certificate = connected.ok().map(|stream| stream.ssl().peer_certificate().unwrap());
-        server.join().unwrap();
-        certificate.map(|certificate| certificate.to_der().unwrap())
+        tls.set_session_cache_mode(SslSessionCacheMode::CLIENT);
+        let tickets = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tickets);
+        tls.set_new_session_callback(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let connected = tls.build().connect(name, client).ok().and_then(|mut stream| {
+            stream.read_exact(&mut [0]).ok()?;
+            stream.ssl().peer_certificate()
+        });
+        assert_eq!(server.join().unwrap(), connected.is_some());
+        Some((connected?.to_der().unwrap(), tickets.load(Ordering::Relaxed)))
     }
 
     #[test]
@@ -224,18 +254,25 @@ mod tests {
         let has_extension = |certificate: &Vec<u8>| {
             certificate.windows(extension.len()).any(|part| part == extension)
         };
-        for (name, protocols, responds) in [
-            ("a.example", ALPN_PROTOCOL_LIST, Some(true)),
-            ("b.example", ALPN_PROTOCOL_LIST, None),
+        for (name, protocols, demands, responds) in [
+            ("a.example", ALPN_PROTOCOL_LIST, false, Some(true)),
+            ("b.example", ALPN_PROTOCOL_LIST, false, None),
             // An ordinary client.
-            ("a.example", b"\x02h2".as_slice(), Some(false)),
+            ("a.example", b"\x02h2".as_slice(), false, Some(false)),
             // A validating client offers nothing else (RFC 8737, 3).
-            ("a.example", b"\x0aacme-tls/1\x02h2", Some(false)),
+            ("a.example", b"\x0aacme-tls/1\x02h2", false, Some(false)),
+            // The authority has no certificate for a server that demands one, and no way in.
+            ("a.example", ALPN_PROTOCOL_LIST, true, Some(true)),
+            ("b.example", ALPN_PROTOCOL_LIST, true, None),
+            ("a.example", b"\x02h2", true, None),
         ] {
-            let certificate = connect(&files, name, protocols);
-            assert_eq!(certificate.as_ref().map(has_extension), responds, "{name} {protocols:?}");
+            let connected = connect(&files, name, protocols, demands);
+            let found = connected.as_ref().map(|(certificate, _)| has_extension(certificate));
+            assert_eq!(found, responds, "{name} {protocols:?} {demands}");
+            let has_ticket = connected.is_some_and(|(_, tickets)| tickets > 0);
+            assert_eq!(has_ticket, responds == Some(false), "{name} {protocols:?} {demands}");
         }
         drop(pending);
-        assert_eq!(connect(&files, "a.example", ALPN_PROTOCOL_LIST), None);
+        assert_eq!(connect(&files, "a.example", ALPN_PROTOCOL_LIST, false), None);
     }
 }

@@ -8,6 +8,7 @@ use anyhow::bail;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
+use serde::Deserializer;
 use toml::de::DeTable;
 use toml::Spanned;
 use toml::Value;
@@ -48,9 +49,11 @@ pub struct Host {
     /// Folder to serve; the default is `--root`.
     pub root: Option<PathBuf>,
 
-    /// Certificate chain and key; the defaults are `--cert` and `--key`.
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
+    /// Certificate chains and their keys, one or several; the defaults are `--cert` and `--key`.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub cert: Vec<PathBuf>,
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub key: Vec<PathBuf>,
 
     /// Whether the certificate comes by ACME, in place of `cert` and `key`.
     #[serde(default)]
@@ -254,7 +257,7 @@ impl ConfigFile {
             bail!("{second}: more than one [[host]] has no names; give names to all but one");
         }
         for host in &file.hosts {
-            let pair = host.cert.is_some() == host.key.is_some();
+            let pair = host.cert.is_empty() == host.key.is_empty();
             anyhow::ensure!(pair, "{host}: cert and key go together; set both or neither");
             host.check_acme().map_err(|why| anyhow::anyhow!("{host}: {why}"))?;
         }
@@ -272,6 +275,20 @@ impl ConfigFile {
         let named = self.hosts.iter().filter(|host| !host.names.is_empty());
         named.map(move |host| host.clone().or(&default_host))
     }
+}
+
+/// Reads a path, or a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a path, or a list of paths")]
+    enum OneOrSeveral {
+        One(PathBuf),
+        Several(Vec<PathBuf>),
+    }
+    Ok(match OneOrSeveral::deserialize(deserializer)? {
+        OneOrSeveral::One(path) => vec![path],
+        OneOrSeveral::Several(paths) => paths,
+    })
 }
 
 impl Host {
@@ -297,7 +314,7 @@ impl Host {
         if !self.acme {
             return Ok(());
         }
-        if self.cert.is_some() {
+        if !self.cert.is_empty() {
             return Err("acme = true is in place of cert and key; set one or the other".into());
         }
         if self.names.is_empty() {
@@ -308,9 +325,10 @@ impl Host {
 
     /// Returns the host with missing values taken from `other`.
     fn or(self, other: &Self) -> Self {
-        let certified = self.cert.is_some() || self.acme;
-        let pair =
-            if certified { (self.cert, self.key) } else { (other.cert.clone(), other.key.clone()) };
+        let pair = match self.cert.is_empty() && !self.acme {
+            true => (other.cert.clone(), other.key.clone()),
+            false => (self.cert, self.key),
+        };
         Self {
             names: self.names,
             root: self.root.or_else(|| other.root.clone()),
@@ -496,7 +514,7 @@ mod tests {
         let text = "[[host]]\ncert = 'c'\nkey = 'k'\n[[host]]\nnames = ['a']\nacme = true\n\
                     [[host]]\nnames = ['b']";
         let file = ConfigFile::parse(text).unwrap();
-        let of = |host: Host| (host.acme, host.cert.is_some(), host.key.is_some());
+        let of = |host: Host| (host.acme, !host.cert.is_empty(), !host.key.is_empty());
         let hosts: Vec<_> = file.named().map(of).collect();
         assert_eq!(hosts, [(true, false, false), (false, true, true)]);
     }

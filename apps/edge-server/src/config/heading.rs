@@ -2,6 +2,7 @@
 
 pub const PROCESS: &str = "Process";
 pub const CONTENT: &str = "Content";
+pub const TLS: &str = "Certificates and TLS";
 pub const STORE: &str = "Store of path state";
 pub const CONGESTION: &str = "Congestion control and packets";
 pub const RESUME: &str = "Careful Resume";

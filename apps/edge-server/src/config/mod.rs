@@ -14,6 +14,7 @@ mod paths;
 pub mod position;
 pub mod preflight;
 pub mod subnets;
+pub mod tls;
 #[cfg(test)]
 mod worst_case;
 
@@ -22,7 +23,6 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -62,6 +62,7 @@ use crate::config::limits::Limits;
 use crate::config::listener::Listener;
 use crate::config::options::Setting;
 use crate::config::paths::Collision;
+use crate::config::tls::TlsOptions;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
 const PATH_LIFETIME_MAX: i64 = 30 * 86_400;
@@ -90,7 +91,7 @@ const NEEDS: [(&str, &str); 10] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 39] = [
+pub const RELOADED: [&str; 42] = [
     "acme-external-account",
     "acme-dir",
     "acme-directory",
@@ -102,6 +103,9 @@ pub const RELOADED: [&str; 39] = [
     "speedtest",
     "cert",
     "key",
+    "tls-min",
+    "tls-groups",
+    "client-ca",
     "cc",
     "slow-start-exit",
     "resume-share",
@@ -221,16 +225,8 @@ pub struct Cli {
         help_heading = STORE, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_entries: u32,
 
-    /// Certificate chain, PEM [default: a self-signed certificate]
-    ///
-    /// For hosts that have no certificate of their own. Without one, the server makes a self-signed
-    /// certificate, which clients reject unless they skip verification.
-    #[arg(long, value_name = "F", requires = "key", help_heading = CONTENT)]
-    pub cert: Option<PathBuf>,
-
-    /// Private key of the certificate, PEM
-    #[arg(long, value_name = "F", requires = "cert", help_heading = CONTENT)]
-    pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: TlsOptions,
 
     #[command(flatten)]
     pub acme: AcmeOptions,
@@ -561,13 +557,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the certificate chain and key for names without their own.
-    pub fn certificate(&self) -> Option<(&Path, &Path)> {
-        let flags = self.flags.cert.as_deref().zip(self.flags.key.as_deref());
-        flags.or_else(|| {
-            let unnamed = self.file.hosts.iter().find(|host| host.names.is_empty())?;
-            unnamed.cert.as_deref().zip(unnamed.key.as_deref())
-        })
+    /// Returns whether there is a certificate for names without their own.
+    pub fn has_default_certificate(&self) -> bool {
+        !self.flags.tls.cert.is_empty() || !self.file.default_host().cert.is_empty()
     }
 
     /// Returns an error about the value of an option, with its place if that is in the file.
@@ -810,7 +802,7 @@ mod tests {
         assert_eq!(cli.workers(), 3);
         assert_eq!(cli.root, PathBuf::from("www"));
         assert_eq!(cli.store, "paths.db");
-        assert_eq!((cli.cert, cli.key), (Some("c".into()), Some("k".into())));
+        assert_eq!((cli.tls.cert, cli.tls.key), (vec!["c".into()], vec!["k".into()]));
         assert_eq!(cli.cc, CongestionController::Reno);
         assert_eq!((cli.pmtud, cli.resume), (OnOff::Off, OnOff::Off));
         assert_eq!((cli.ecn, cli.ecn_backoff), (EcnMode::Off, EcnBackoff::Alternative));
@@ -860,8 +852,10 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --store paths.db --store-entries 5 --state token \
-                    --cert c --key k --acme-dir acme --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem --acme-external-account kid --acme-retry 9 \
-                    --cc reno --pmtud off --ecn off --ecn-backoff alternative --resume off --resume-share 0.9 \
+                    --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --acme-dir acme \
+                    --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
+                    --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \
+                    --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
                     --path-dscp 46 --hash-keys keys --secrets secrets --retry-above 0 --connections-max 9 \

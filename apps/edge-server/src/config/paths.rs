@@ -56,10 +56,15 @@ struct NamedPath {
 }
 
 impl NamedPath {
-    fn of(options: &OptionValues, option: &'static str) -> Option<Self> {
-        let value = options.get(option)?.first()?;
-        let is_file = value != "-" && !value.as_bytes().windows(3).any(|part| part == b"://");
-        is_file.then(|| Self { option, path: resolved(Path::new(value)) })
+    fn of<'a>(
+        options: &'a OptionValues,
+        option: &'static str,
+    ) -> impl Iterator<Item = Self> + use<'a> {
+        let is_file = |value: &&OsString| {
+            *value != "-" && !value.as_bytes().windows(3).any(|part| part == b"://")
+        };
+        let values = options.get(option).into_iter().flatten().filter(is_file);
+        values.map(move |value| Self { option, path: resolved(Path::new(value)) })
     }
 
     /// Returns whether a file of the other one is at the path of this, or would be.
@@ -93,8 +98,8 @@ impl NamedPath {
 /// The first two options that share a file.
 pub fn check(options: &OptionValues) -> Result<(), Collision> {
     let named = |option: &&'static str| NamedPath::of(options, option);
-    let written: Vec<_> = WRITTEN.iter().filter_map(named).collect();
-    let read: Vec<_> = READ.iter().filter_map(named).collect();
+    let written: Vec<_> = WRITTEN.iter().flat_map(named).collect();
+    let read: Vec<_> = READ.iter().flat_map(named).collect();
     for (index, one) in written.iter().enumerate() {
         let mut others = written[..index].iter().chain(&read);
         let collides = |other: &&NamedPath| one.collides_with(other) || other.collides_with(one);
@@ -110,8 +115,8 @@ pub fn check(options: &OptionValues) -> Result<(), Collision> {
 pub fn warn_of_served_files<'a>(options: &OptionValues, roots: impl Iterator<Item = &'a PathBuf>) {
     let roots: Vec<_> = roots.map(|root| resolved(root)).collect();
     for option in PRIVATE {
-        let named = NamedPath::of(options, option);
-        let root = named.and_then(|named| roots.iter().find(|root| named.path.starts_with(root)));
+        let mut named = NamedPath::of(options, option);
+        let root = named.find_map(|named| roots.iter().find(|root| named.path.starts_with(root)));
         if let Some(root) = root {
             warn!(
                 "--{option} is in {}, which clients can download from; move it elsewhere",

@@ -60,23 +60,35 @@ pub struct FinishedRequest {
 }
 
 impl RequestSummary {
-    /// Returns the summary of a header section.
+    /// Returns the summary of a header section: of each field the first line.
     pub fn read<'a>(lines: impl IntoIterator<Item = impl Into<FieldLine<'a>>>) -> Self {
-        let lines: Vec<FieldLine<'_>> = lines.into_iter().map(Into::into).collect();
-        let value = |name: &str, bytes_max: usize| {
-            let line = lines.iter().find(|line| line.name == name.as_bytes())?;
-            let value = &line.value[..line.value.len().min(bytes_max)];
-            Some(String::from_utf8_lossy(value).into_owned())
-        };
-        let host = value(":authority", TEXT_BYTES_MAX).or_else(|| value("host", TEXT_BYTES_MAX));
+        let (mut method, mut path, mut user_agent, mut referer) = (None, None, None, None);
+        let (mut authority, mut host) = (None, None);
+        for line in lines {
+            let FieldLine { name, value } = line.into();
+            let (first, bytes_max) = match name {
+                b":method" => (&mut method, TEXT_BYTES_MAX),
+                b":path" => (&mut path, PATH_BYTES_MAX),
+                b":authority" => (&mut authority, TEXT_BYTES_MAX),
+                b"host" => (&mut host, TEXT_BYTES_MAX),
+                b"user-agent" => (&mut user_agent, TEXT_BYTES_MAX),
+                b"referer" => (&mut referer, TEXT_BYTES_MAX),
+                _ => continue,
+            };
+            first.get_or_insert_with(|| text_of(value, bytes_max));
+        }
         Self {
-            method: value(":method", TEXT_BYTES_MAX).unwrap_or_default(),
-            host: host.unwrap_or_default(),
-            path: value(":path", PATH_BYTES_MAX).unwrap_or_default(),
-            user_agent: value("user-agent", TEXT_BYTES_MAX),
-            referer: value("referer", TEXT_BYTES_MAX),
+            method: method.unwrap_or_default(),
+            host: authority.or(host).unwrap_or_default(),
+            path: path.unwrap_or_default(),
+            user_agent,
+            referer,
         }
     }
+}
+
+fn text_of(value: &[u8], bytes_max: usize) -> String {
+    String::from_utf8_lossy(&value[..value.len().min(bytes_max)]).into_owned()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Certificates, selected by server name (SNI); without one configured, a self-signed one.
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -14,6 +17,8 @@ use anyhow::Context;
 use boring::asn1::Asn1Time;
 use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
+use boring::nid::Nid;
+use boring::pkey::Id;
 use boring::pkey::PKey;
 use boring::pkey::Private;
 use boring::ssl::SslContextBuilder;
@@ -31,7 +36,9 @@ use rcgen::KeyPair;
 use crate::config::acme::AcmeFiles;
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
+use crate::config::tls::TlsOptions;
 use crate::config::Config;
+use crate::quic::client_authorities::ClientAuthorities;
 
 /// Names in the self-signed certificate.
 const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -40,8 +47,21 @@ const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
+
+    /// What the key can sign with.
+    schemes: &'static [u16],
     origin: CertificateOrigin,
 }
+
+/// Certified keys of a host, by preference; at least one.
+struct HostKeys(Vec<CertifiedKey>);
+
+/// Signature schemes of TLS by kind of key (RFC 8446, 4.2.3; those of TLS 1.2 included).
+const RSA_SCHEMES: &[u16] = &[0x0804, 0x0805, 0x0806, 0x0401, 0x0501, 0x0601];
+const P256_SCHEMES: &[u16] = &[0x0403];
+const P384_SCHEMES: &[u16] = &[0x0503];
+const P521_SCHEMES: &[u16] = &[0x0603];
+const ED25519_SCHEMES: &[u16] = &[0x0807];
 
 /// Word in the PEM form of encrypted private keys (RFC 7468, 11; RFC 1421, 4.6.1.1).
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
@@ -105,10 +125,12 @@ pub struct Certificates {
     /// In the order of the configuration, the default one first.
     pub list: Vec<CertificateInfo>,
 
-    named: HostMap<Arc<CertifiedKey>>,
+    named: HostMap<Arc<HostKeys>>,
 
     /// For names without a certificate of their own, and clients without SNI.
-    default: Arc<CertifiedKey>,
+    default: Arc<HostKeys>,
+
+    client_authorities: Option<ClientAuthorities>,
 }
 
 impl Certificates {
@@ -118,37 +140,28 @@ impl Certificates {
     ///
     /// One line that names the unusable file.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
-        let default = match config.certificate() {
-            Some((cert, key)) if config.flags.cert.is_some() => {
-                let located = |option: &str, e| config.option_error(option, &e);
-                CertifiedKey::read(cert, key, ["--cert", "--key"], located)?
-            }
-            Some((cert, key)) => {
-                let located = |_: &str, e| config.host_error(&config.file.default_host(), &e);
-                CertifiedKey::read(cert, key, ["cert =", "key ="], located)?
-            }
-            None => {
-                CertifiedKey::self_signed(SELF_SIGNED_NAMES.map(str::to_owned).to_vec(), |_| ())?
-            }
-        };
-        let mut default_info = default.info(vec![ANY_HOST.to_owned()]);
-        let mut list = Vec::new();
+        let default = read_default(config)?;
+        let has_default = config.has_default_certificate();
+        let mut list = default.infos(&[ANY_HOST.to_owned()]);
         let mut named = HostMap::default();
         for host in config.file.named() {
-            let Some(certified_key) = CertifiedKey::of_host(config, &host)? else {
-                if config.certificate().is_some() {
-                    default_info.uncovered.extend(default.uncovered(&host.names));
-                }
+            if host.cert.is_empty() && !host.acme {
+                let uncovered =
+                    if has_default { default.uncovered(&host.names) } else { Vec::new() };
+                list[0].uncovered.extend(uncovered);
                 continue;
-            };
-            let certified_key = Arc::new(certified_key);
-            list.push(certified_key.info(host.names.clone()));
+            }
+            let keys = Arc::new(HostKeys::of_host(config, &host)?);
+            list.extend(keys.infos(&host.names));
             for name in &host.names {
-                named.insert(name, Arc::clone(&certified_key))?;
+                named.insert(name, Arc::clone(&keys))?;
             }
         }
-        list.insert(0, default_info);
-        Ok(Self { list, named, default: Arc::new(default) })
+        let client_authorities = config.flags.tls.client_ca.as_deref().map(ClientAuthorities::read);
+        let client_authorities = client_authorities.transpose();
+        let client_authorities =
+            client_authorities.map_err(|e| config.option_error("client-ca", &e))?;
+        Ok(Self { list, named, default: Arc::new(default), client_authorities })
     }
 
     /// Returns the certificates with those that ACME has brought since they were read, if there are
@@ -164,29 +177,30 @@ impl Certificates {
                 continue;
             };
             let Some(certified_key) = CertifiedKey::of_acme(config, &host)? else { continue };
-            if certified_key.chain.first().map(|leaf| leaf.to_der().ok())
-                == in_use.chain.first().map(|leaf| leaf.to_der().ok())
-            {
+            if in_use.only().is_some_and(|in_use| in_use.is_same(&certified_key)) {
                 continue;
             }
             let info = certified_key.info(host.names.clone());
             let old = renewed.list.iter_mut().find(|info| info.hosts == host.names);
             old.into_iter().for_each(|old| *old = info.clone());
-            let certified_key = Arc::new(certified_key);
+            let keys = Arc::new(HostKeys(vec![certified_key]));
             for name in &host.names {
-                renewed.named.replace(name, Arc::clone(&certified_key));
+                renewed.named.replace(name, Arc::clone(&keys));
             }
         }
         Ok((renewed.list != self.list).then_some(renewed))
     }
 
-    /// Returns when the certificate of each host expires.
+    /// Returns when the first certificate of each host expires.
     pub fn expiries(&self) -> Vec<(String, SystemTime)> {
-        let of = |info: &CertificateInfo| {
-            let expiry = info.expiry;
-            info.hosts.clone().into_iter().map(move |host| (host, expiry))
-        };
-        self.list.iter().flat_map(of).collect()
+        let mut first = BTreeMap::new();
+        for info in &self.list {
+            for host in &info.hosts {
+                let expiry = first.entry(host.clone()).or_insert(info.expiry);
+                *expiry = info.expiry.min(*expiry);
+            }
+        }
+        first.into_iter().collect()
     }
 
     /// Warns of certificates that expire, and of those that clients reject for their names.
@@ -215,27 +229,106 @@ impl Certificates {
         }
     }
 
-    /// Returns whether names matter.
-    pub fn is_by_name(&self) -> bool {
-        !self.named.is_empty()
+    /// Returns whether the certificate depends on the client.
+    pub fn is_by_client(&self) -> bool {
+        !self.named.is_empty() || self.default.only().is_none()
     }
 
-    /// Configures TLS with the only certificate, if there is one only.
+    /// Configures TLS with the only certificate, if there is one only, and with what clients' have to
+    /// be.
     ///
     /// # Errors
     ///
-    /// BoringSSL rejects it.
+    /// BoringSSL rejects a certificate.
     pub fn configure(&self, tls: &mut SslContextBuilder) -> anyhow::Result<()> {
-        if self.is_by_name() {
-            return Ok(());
+        if let Some(authorities) = &self.client_authorities {
+            authorities.configure(tls).context("cannot use --client-ca")?;
         }
-        self.default.configure_context(tls).context("cannot use the certificate")
+        match self.default.only() {
+            Some(only) if !self.is_by_client() => {
+                only.configure_context(tls).context("cannot use the certificate")
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Returns the certificate for a server name, if there are several.
-    pub fn find(&self, server_name: Option<&str>) -> Option<&CertifiedKey> {
+    /// Returns the certificate for a client that has this server name and these signature schemes, if
+    /// it depends on them.
+    pub fn find(&self, server_name: Option<&str>, schemes: &[u16]) -> Option<&CertifiedKey> {
         let named = server_name.and_then(|name| self.named.find(name));
-        self.is_by_name().then(|| &**named.unwrap_or(&self.default))
+        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(schemes))
+    }
+}
+
+/// Returns the certificates for names without their own, or a self-signed one.
+fn read_default(config: &Config) -> anyhow::Result<HostKeys> {
+    let TlsOptions { cert, key, .. } = &config.flags.tls;
+    if !cert.is_empty() {
+        let located = |option: &str, e| config.option_error(option, &e);
+        return Ok(HostKeys::read(cert, key, ["--cert", "--key"], located)?);
+    }
+    let host = config.file.default_host();
+    if host.cert.is_empty() {
+        let names = SELF_SIGNED_NAMES.map(str::to_owned).to_vec();
+        return Ok(HostKeys(vec![CertifiedKey::self_signed(names, |_| ())?]));
+    }
+    let located = |_: &str, e| config.host_error(&host, &e);
+    Ok(HostKeys::read(&host.cert, &host.key, ["cert =", "key ="], located)?)
+}
+
+impl HostKeys {
+    /// Reads the certificates of a host that has its own.
+    fn of_host(config: &Config, host: &Host) -> anyhow::Result<Self> {
+        if host.acme {
+            return Ok(Self(vec![CertifiedKey::of_acme_or_placeholder(config, host)?]));
+        }
+        let located = |_: &str, e| config.host_error(host, &e);
+        Ok(Self::read(&host.cert, &host.key, ["cert =", "key ="], located)?)
+    }
+
+    /// Reads pairs of files, as [`CertifiedKey::read()`] does.
+    fn read<E>(
+        certs: &[PathBuf],
+        keys: &[PathBuf],
+        names: [&str; 2],
+        located: impl Fn(&str, anyhow::Error) -> E,
+    ) -> Result<Self, E> {
+        if certs.len() != keys.len() {
+            let [cert, key] = names;
+            let (certs, keys) = (certs.len(), keys.len());
+            let error = anyhow!(
+                "{cert} names {certs} files and {key} {keys}; name a key for each certificate, in the \
+                 same order"
+            );
+            return Err(located("key", error));
+        }
+        let pairs = certs.iter().zip(keys);
+        let read = pairs.map(|(cert, key)| CertifiedKey::read(cert, key, names, &located));
+        read.collect::<Result<_, E>>().map(Self)
+    }
+
+    /// Returns the first that a client with these signature schemes can verify, or the first.
+    fn choose(&self, schemes: &[u16]) -> &CertifiedKey {
+        let suits = |key: &&CertifiedKey| key.schemes.iter().any(|own| schemes.contains(own));
+        self.0.iter().find(suits).unwrap_or(&self.0[0])
+    }
+
+    fn only(&self) -> Option<&CertifiedKey> {
+        if let [only] = &self.0[..] {
+            Some(only)
+        } else {
+            None
+        }
+    }
+
+    fn infos(&self, hosts: &[String]) -> Vec<CertificateInfo> {
+        self.0.iter().map(|key| key.info(hosts.to_vec())).collect()
+    }
+
+    /// Returns those of these names that a certificate is not for.
+    fn uncovered(&self, names: &[String]) -> Vec<String> {
+        let uncovered = self.0.iter().flat_map(|key| key.uncovered(names));
+        uncovered.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -299,22 +392,14 @@ impl CertificateInfo {
 }
 
 impl CertifiedKey {
-    /// Reads the certificate of a host, if it has one of its own. One that ACME has not brought yet is
-    /// replaced by a self-signed one.
-    fn of_host(config: &Config, host: &Host) -> anyhow::Result<Option<Self>> {
-        if host.acme {
-            let of_acme = Self::of_acme(config, host);
-            let of_acme = of_acme.unwrap_or_else(|e| {
-                warn!("{e:#}; ACME will bring another");
-                None
-            });
-            return of_acme.map_or_else(|| Self::placeholder(&host.names), Ok).map(Some);
-        }
-        let Some((cert, key)) = host.cert.as_deref().zip(host.key.as_deref()) else {
-            return Ok(None);
-        };
-        let located = |_: &str, e| config.host_error(host, &e);
-        Ok(Some(Self::read(cert, key, ["cert =", "key ="], located)?))
+    /// Reads what ACME has brought for a host. Until it brings something, makes a self-signed
+    /// certificate.
+    fn of_acme_or_placeholder(config: &Config, host: &Host) -> anyhow::Result<Self> {
+        let of_acme = Self::of_acme(config, host).unwrap_or_else(|e| {
+            warn!("{e:#}; ACME will bring another");
+            None
+        });
+        of_acme.map_or_else(|| Self::placeholder(&host.names), Ok)
     }
 
     /// Reads what ACME has brought for a host, if it has brought anything.
@@ -350,7 +435,8 @@ impl CertifiedKey {
         let leaf = chain.first().context("the authority sent no certificate")?;
         let is_pair = leaf.public_key().is_ok_and(|public| public.public_eq(&key));
         ensure!(is_pair, "the authority's certificate is for another key");
-        let uncovered = Self { chain, key, origin: CertificateOrigin::Acme }.uncovered(hosts);
+        let (schemes, origin) = (schemes_of(&key), CertificateOrigin::Acme);
+        let uncovered = Self { chain, key, schemes, origin }.uncovered(hosts);
         ensure!(
             uncovered.is_empty(),
             "the authority's certificate is not for {}",
@@ -390,7 +476,8 @@ impl CertifiedKey {
         }
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        Ok(Self { chain, key: private, origin: CertificateOrigin::Files })
+        let origin = CertificateOrigin::Files;
+        Ok(Self { chain, schemes: schemes_of(&private), key: private, origin })
     }
 
     /// Makes a self-signed certificate.
@@ -408,7 +495,8 @@ impl CertifiedKey {
             let key = KeyPair::generate()?;
             let cert = X509::from_der(params.self_signed(&key)?.der())?;
             let key = PKey::private_key_from_der(&key.serialize_der())?;
-            Ok(Self { chain: vec![cert], key, origin: CertificateOrigin::Files })
+            let origin = CertificateOrigin::Files;
+            Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key, origin })
         };
         make().map_err(|e: anyhow::Error| e.context("cannot create a certificate"))
     }
@@ -416,6 +504,11 @@ impl CertifiedKey {
     /// Returns the host's own certificate of the chain.
     pub fn leaf(&self) -> Option<&X509Ref> {
         self.chain.first().map(|leaf| &**leaf)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let der = |key: &Self| key.leaf().and_then(|leaf| leaf.to_der().ok());
+        der(self) == der(other)
     }
 
     /// Describes the certificate, which `hosts` use.
@@ -467,6 +560,22 @@ impl CertifiedKey {
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
         ssl.set_private_key(&self.key)
+    }
+}
+
+/// Returns the schemes that a key can sign with; none if it is of another kind.
+fn schemes_of(key: &PKey<Private>) -> &'static [u16] {
+    let curve = || key.ec_key().ok()?.group().curve_name();
+    match key.id() {
+        Id::RSA => RSA_SCHEMES,
+        Id::ED25519 => ED25519_SCHEMES,
+        Id::EC => match curve() {
+            Some(Nid::X9_62_PRIME256V1) => P256_SCHEMES,
+            Some(Nid::SECP384R1) => P384_SCHEMES,
+            Some(Nid::SECP521R1) => P521_SCHEMES,
+            _ => &[],
+        },
+        _ => &[],
     }
 }
 

@@ -3,27 +3,33 @@
 
 use anyhow::Context;
 use boring::ssl::ClientHello;
+use boring::ssl::ExtensionType;
 use boring::ssl::NameType;
 use boring::ssl::SelectCertError;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslMethod;
 use log::debug;
 
+use crate::config::tls::TlsOptions;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 
-/// Returns TLS settings with these certificates and controllers, for one worker.
+/// Returns TLS settings with these options, certificates and controllers, for one worker.
 ///
 /// # Errors
 ///
 /// BoringSSL rejects a certificate.
 pub fn tls(
+    options: &TlsOptions,
     certificates: &Certificates,
     controllers: &HostControllers,
 ) -> anyhow::Result<SslContextBuilder> {
     let mut tls = SslContextBuilder::new(SslMethod::tls()).context("cannot set up TLS")?;
+    if let Some(groups) = &options.tls_groups {
+        tls.set_curves_list(groups).context("cannot set --tls-groups")?;
+    }
     certificates.configure(&mut tls)?;
-    if certificates.is_by_name() || controllers.is_by_name() {
+    if certificates.is_by_client() || controllers.is_by_name() {
         let (certificates, controllers) = (certificates.clone(), controllers.clone());
         tls.set_select_certificate_callback(move |hello| {
             select(&certificates, &controllers, hello)
@@ -32,7 +38,7 @@ pub fn tls(
     Ok(tls)
 }
 
-/// Selects by the client's server name (RFC 6066, 3).
+/// Selects by the client's server name (RFC 6066, 3) and signature schemes (RFC 8446, 4.2.3).
 ///
 /// # Errors
 ///
@@ -43,7 +49,12 @@ pub fn select(
     mut hello: ClientHello<'_>,
 ) -> Result<(), SelectCertError> {
     let name = hello.servername(NameType::HOST_NAME);
-    let certificate = certificates.find(name);
+    let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS).unwrap_or_default();
+    // Behind their length in bytes.
+    let schemes = schemes.get(2..).unwrap_or_default().chunks_exact(2);
+    let schemes: Vec<_> =
+        schemes.map(|scheme| u16::from_be_bytes([scheme[0], scheme[1]])).collect();
+    let certificate = certificates.find(name, &schemes);
     let controller = controllers.find(name);
     let ssl = hello.ssl_mut();
     if let Some(certificate) = certificate {

@@ -2,6 +2,7 @@
 
 mod address;
 pub mod certificate;
+mod client_authorities;
 pub mod client_hello;
 pub mod client_shards;
 pub mod connection_id;
@@ -97,7 +98,7 @@ impl Transport {
         controllers: &HostControllers,
         secrets: SharedSecrets,
     ) -> anyhow::Result<Self> {
-        let mut tls = client_hello::tls(certificates, controllers)?;
+        let mut tls = client_hello::tls(&cli.tls, certificates, controllers)?;
         session_ticket::configure(&mut tls, secrets.clone());
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .context("cannot set up QUIC")?;

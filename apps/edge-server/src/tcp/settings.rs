@@ -4,7 +4,6 @@ use anyhow::Context;
 use boring::ssl::select_next_proto;
 use boring::ssl::AlpnError;
 use boring::ssl::SslContext;
-use boring::ssl::SslVersion;
 
 use crate::acme::challenges;
 use crate::acme::challenges::ALPN_PROTOCOL;
@@ -49,7 +48,7 @@ impl TcpConfig {
         secrets: &SharedSecrets,
     ) -> anyhow::Result<Self> {
         let controllers = HostControllers::default();
-        let mut tls = client_hello::tls(certificates, &controllers)?;
+        let mut tls = client_hello::tls(&cli.tls, certificates, &controllers)?;
         let challenges = cli.acme.files();
         if let Some(files) = challenges.clone() {
             let certificates = certificates.clone();
@@ -59,7 +58,7 @@ impl TcpConfig {
             });
         }
         session_ticket::configure(&mut tls, secrets.clone());
-        tls.set_min_proto_version(Some(SslVersion::TLS1_2)).context("cannot set up TLS")?;
+        tls.set_min_proto_version(Some(cli.tls.tls_min.into())).context("cannot set up TLS")?;
         tls.set_cipher_list(TLS12_CIPHERS).context("cannot set up TLS")?;
         let answers_challenges = challenges.is_some();
         tls.set_alpn_select_callback(move |_, offered| {

@@ -22,4 +22,5 @@ mod support;
 mod takeover;
 mod takeover_search;
 mod tcp;
+mod tls;
 mod workers;

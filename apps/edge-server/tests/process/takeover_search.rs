@@ -4,17 +4,24 @@
 //! A failure prints the seed; `TAKEOVER_SEED=` runs that sequence alone.
 
 use std::env;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use boring::ssl::SslStream;
 use rand_pcg::rand_core::Rng;
 use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
 use crate::support::client::UdpClient;
 use crate::support::process::Running;
+use crate::support::tcp_client;
+use crate::support::tcp_client::TcpClient;
+use crate::support::tcp_client::Version;
 use crate::takeover::get;
 use crate::takeover::Line;
 use crate::takeover::LONG;
@@ -49,15 +56,20 @@ struct ServerProcess {
 }
 
 struct Download {
-    client: UdpClient,
-    stream: u64,
+    client: DownloadClient,
     received: usize,
+}
+
+enum DownloadClient {
+    Quic { client: UdpClient, stream: u64 },
+    Tcp(Box<SslStream<TcpStream>>),
 }
 
 /// What happens to a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     StartDownload,
+    StartTcpDownload,
     FinishDownload(usize),
     TakeOver,
 
@@ -84,8 +96,10 @@ impl ServerProcess {
         Self { process, downloads: Vec::new(), is_paused: false, is_draining: false }
     }
 
+    /// Returns whether the server serves again if those after it die: one that has clients over TCP
+    /// alone has ended its event loops.
     fn can_serve(&self) -> bool {
-        !self.is_paused && !self.is_draining
+        !self.is_paused && !self.is_draining && self.downloads.iter().any(Download::is_quic)
     }
 }
 
@@ -93,19 +107,51 @@ impl Download {
     fn start(line: &Line) -> Self {
         let mut client = UdpClient::connect(line.address);
         let stream = client.request("GET", LONG);
-        let mut download = Self { client, stream, received: 0 };
+        Self::begin(DownloadClient::Quic { client, stream })
+    }
+
+    fn start_tcp(line: &Line) -> Self {
+        let mut stream = tcp_client::open(line.address, b"\x08http/1.1");
+        write!(stream, "GET {LONG} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut header = Vec::new();
+        while !header.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            header.extend(byte);
+        }
+        assert!(header.starts_with(b"HTTP/1.1 200 "), "{}", header.escape_ascii());
+        Self::begin(DownloadClient::Tcp(Box::new(stream)))
+    }
+
+    fn begin(client: DownloadClient) -> Self {
+        let mut download = Self { client, received: 0 };
         download.go_on();
         download
     }
 
-    fn go_on(&mut self) {
-        self.received = LONG_BYTES.min(self.received + CONTINUATION);
-        self.client.receive(self.stream, self.received);
+    fn is_quic(&self) -> bool {
+        matches!(self.client, DownloadClient::Quic { .. })
     }
 
-    fn finish(mut self) {
-        assert_eq!(self.client.response(self.stream).body.len(), LONG_BYTES);
-        self.client.close();
+    fn go_on(&mut self) {
+        let bytes = CONTINUATION.min(LONG_BYTES - self.received);
+        self.received += bytes;
+        match &mut self.client {
+            DownloadClient::Quic { client, stream } => client.receive(*stream, self.received),
+            DownloadClient::Tcp(stream) => stream.read_exact(&mut vec![0; bytes]).unwrap(),
+        }
+    }
+
+    fn finish(self) {
+        match self.client {
+            DownloadClient::Quic { mut client, stream } => {
+                assert_eq!(client.response(stream).body.len(), LONG_BYTES);
+                client.close();
+            }
+            DownloadClient::Tcp(mut stream) => {
+                stream.read_exact(&mut vec![0; LONG_BYTES - self.received]).unwrap();
+            }
+        }
     }
 }
 
@@ -123,7 +169,7 @@ impl Fleet {
     /// fault.
     fn possible(&self, random: &mut Pcg64) -> Vec<Event> {
         let newest = self.newest();
-        let mut events = vec![Event::StartDownload];
+        let mut events = vec![Event::StartDownload, Event::StartTcpDownload];
         if self.servers.len() < GENERATIONS_MAX {
             events.extend([Event::TakeOver; 3]);
         }
@@ -150,6 +196,10 @@ impl Fleet {
             Event::StartDownload => {
                 let newest = self.newest();
                 self.servers[newest].downloads.push(Download::start(&self.line));
+            }
+            Event::StartTcpDownload => {
+                let newest = self.newest();
+                self.servers[newest].downloads.push(Download::start_tcp(&self.line));
             }
             Event::FinishDownload(index) => self.servers[index].downloads.remove(0).finish(),
             Event::TakeOver => self.servers.push(ServerProcess::new(self.line.succeed())),
@@ -192,6 +242,10 @@ impl Fleet {
             server.downloads.iter_mut().for_each(Download::go_on);
         }
         assert_eq!(get(self.line.address, 5), 5);
+        for version in [Version::Http11, Version::Http2] {
+            let mut client = TcpClient::connect(self.line.address, "localhost", version);
+            assert_eq!(client.get("localhost", "/bytes/5", &[]).body().len(), 5, "{version:?}");
+        }
     }
 }
 

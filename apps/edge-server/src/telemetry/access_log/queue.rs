@@ -41,6 +41,9 @@ struct QueueState {
     /// Of all lines.
     bytes: usize,
 
+    /// Buffer of lines that were written, for the next ones.
+    spare: Vec<u8>,
+
     /// The thread waits for a message; it need not be woken while lines gather.
     is_awaited: bool,
 
@@ -65,7 +68,11 @@ impl LogQueue {
         state.bytes += line.len();
         match state.messages.last_mut() {
             Some(LogMessage::Lines(lines)) => lines.extend_from_slice(line),
-            _ => state.messages.push(LogMessage::Lines(line.to_vec())),
+            _ => {
+                let mut lines = std::mem::take(&mut state.spare);
+                lines.extend_from_slice(line);
+                state.messages.push(LogMessage::Lines(lines));
+            }
         }
         if std::mem::take(&mut state.is_awaited) {
             drop(state);
@@ -81,6 +88,12 @@ impl LogQueue {
         state.is_urgent = true;
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// Takes back the buffer of lines that are written.
+    pub fn recycle(&self, mut lines: Vec<u8>) {
+        lines.clear();
+        self.state().spare = lines;
     }
 
     /// Takes all messages that are there.

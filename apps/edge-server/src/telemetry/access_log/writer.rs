@@ -80,7 +80,10 @@ impl LogWriter {
         loop {
             for message in messages {
                 match message {
-                    LogMessage::Lines(lines) => self.write(&lines),
+                    LogMessage::Lines(lines) => {
+                        self.write(&lines);
+                        queue.recycle(lines);
+                    }
                     LogMessage::Reopen(done) => {
                         let outcome = self.reopen();
                         // Whoever asked may have given up.

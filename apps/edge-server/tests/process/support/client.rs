@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 use quiche::h3;
@@ -93,12 +94,32 @@ impl UdpClient {
         limits: ClientLimits,
         resumption: &ResumptionData,
     ) -> Self {
+        Self::begin_configured(name, from, server, client_config_with(limits), resumption)
+    }
+
+    /// Begins a handshake with `server`, with the PEM files of a certificate and its key, if any.
+    pub fn begin_certified(server: SocketAddr, identity: Option<[&Path; 2]>) -> Self {
+        let mut config = client_config_with(ClientLimits::default());
+        if let Some([cert, key]) = identity {
+            config.load_cert_chain_from_pem_file(cert.to_str().unwrap()).unwrap();
+            config.load_priv_key_from_pem_file(key.to_str().unwrap()).unwrap();
+        }
+        let resumption = ResumptionData::default();
+        Self::begin_configured(Some("localhost"), Ipv4Addr::LOCALHOST, server, config, &resumption)
+    }
+
+    fn begin_configured(
+        name: Option<&str>,
+        from: Ipv4Addr,
+        server: SocketAddr,
+        mut config: quiche::Config,
+        resumption: &ResumptionData,
+    ) -> Self {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
         let local = socket.local_addr().unwrap();
 
-        let mut config = client_config_with(limits);
         let port = local.port().to_be_bytes();
         let id = ConnectionId::from_ref(&port);
         let mut quic = quiche::connect(name, &id, local, server, &mut config).unwrap();
