@@ -89,8 +89,9 @@ class Test:
         serials = {wait_until("trusted", lambda n=node: n.is_trusted("b.test"), ORDER_S) for node in (self.one, self.other)}
         assert len(serials) == 1, f"two certificates: {serials}"
         assert self.authority.issued() == 1, f"{self.authority.issued()} certificates were issued"
-        assert self.one.orders() + self.other.orders() == 1
-        assert self.one.is_trusted_over_quic("a.test") and self.other.is_trusted_over_quic("b.test")
+        assert self.one.orders() + self.other.orders() == 1, "the metrics do not tell of one order"
+        for node in (self.one, self.other):
+            assert node.is_trusted_over_quic("b.test"), f"{node.name} is not trusted over QUIC"
         files = [path for path in self.share.rglob("*")]
         modes = {stat.S_IMODE(path.stat().st_mode) for path in files if path.is_file()}
         folders = {stat.S_IMODE(path.stat().st_mode) for path in [self.share, *files] if path.is_dir()}
@@ -107,7 +108,7 @@ class Test:
         }
         self.before = self.node("before", **self.restarts)
         wait_until("trusted", lambda: self.before.is_trusted("c.test"), ORDER_S)
-        assert self.before.is_trusted_over_quic("c.test")
+        assert self.before.is_trusted_over_quic("c.test"), "not trusted over QUIC"
         self.passed("TLS-ALPN-01")
 
     def failed_validation(self):
@@ -118,7 +119,7 @@ class Test:
         [line] = [line for line in node.log().splitlines() if "ACME cannot" in line]
         assert "d.test" in line and "by http-01" in line and ELSEWHERE in line, line
         self.authority.point("d.test", LOCALHOST)
-        assert node.orders() == 0
+        assert node.orders() == 0, "ordered without a validation"
         node.admin("reload")
         wait_until("trusted", lambda: node.is_trusted("d.test"), ORDER_S)
         self.passed("a failed validation is told once; a reload tries again")
@@ -151,7 +152,7 @@ class Test:
         wait_until("renewed after the restart", is_renewed, RENEWAL_S)
         assert self.before.process.poll() is None, "the old server has ended"
         assert self.before.log().count("there is a new certificate") == orders, "the old server renews"
-        assert after.orders() >= 1
+        assert after.orders() >= 1, "the new server has not renewed"
         download.hash()
         self.passed("after a hot restart, the new server renews")
 
@@ -183,7 +184,7 @@ class Test:
         authority.want_renewal(certificate.read_text())
         with Node("early", self.target, folder, authority, **more) as node:
             wait_until("renewed", lambda: node.is_trusted("e.test") not in (first, None), ORDER_S)
-            assert authority.issued() == 2
+            assert authority.issued() == 2, f"{authority.issued()} certificates were issued"
         self.passed("an account bound to an external one; a renewal that the authority wants early")
 
 
