@@ -92,6 +92,9 @@ test-path-mtu: setup quiche ## Download over paths whose MTU is small, or change
 test-interop: setup quiche ## Run other clients over HTTP/3, HTTP/2 and HTTP/1.1 against edge-server; CLIENT='quinn aioquic' runs only these
 	@sh scripts/test-interop.sh $(LOCKED)
 
+test-acme: setup quiche ## Get and renew certificates by ACME from Pebble, a test authority that is built with Go (2 minutes)
+	@sh scripts/test-acme.sh $(LOCKED)
+
 test-nginx: setup quiche ## Run nginx over TCP beside edge-server over UDP, as docs/edge-server/tcp.md has it
 	@sh scripts/test-nginx.sh $(LOCKED)
 

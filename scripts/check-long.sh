@@ -36,6 +36,7 @@ LONG=1 sh scripts/test-no-loss.sh || status=1
 sh scripts/test-metrics.sh --live $locked || status=1
 cargo test -p quiche --tests --features internal,ffi $locked || status=1
 sh scripts/workspace-check.sh || status=1
+sh scripts/test-acme.sh $locked || status=1
 sh scripts/interop-curl.sh $locked || status=1
 sh scripts/interop-paths.sh || status=1
 sh scripts/interop-page.sh $locked || status=1

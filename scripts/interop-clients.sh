@@ -37,6 +37,12 @@ build_h2spec() {
     go build -C tools/interop/h2spec -o "$(realpath "$work")/h2spec" github.com/summerwind/h2spec/cmd/h2spec
 }
 
+build_pebble() {
+    for program in pebble pebble-challtestsrv; do
+        go build -C tools/acme/pebble -o "$(realpath "$work")/$program" "github.com/letsencrypt/pebble/v2/cmd/$program"
+    done
+}
+
 has_java() {
     command -v mvn >/dev/null && command -v javac >/dev/null
 }

@@ -10,7 +10,7 @@ trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/complaints"
 
 # Folders of apps/edge-server/src, from the top down.
-layers='server worker tcp connection telemetry h3 content admission resume net quic http config'
+layers='server worker tcp acme connection telemetry h3 content admission resume net quic http config'
 
 # Prints the files of each cycle, which tsort reports as paragraphs.
 circles() { # IMPORTS

@@ -1,5 +1,6 @@
 //! File server over HTTP/3, with Careful Resume (RFC 9959), and over HTTP/1.1 and HTTP/2.
 
+mod acme;
 mod admission;
 mod config;
 mod connection;
@@ -32,6 +33,7 @@ use rustix::process::setrlimit;
 use rustix::process::Resource;
 use rustix::process::Rlimit;
 
+use crate::acme::AcmeHandle;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::config::ConfigError;
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
         return admin_client::main(&args[1..]);
     }
     let config = match config::parse(&args) {
-        Ok(config) => config,
+        Ok(config) => Arc::new(config),
         Err(stop) => return PROGRAM.stop(&stop),
     };
     process_log::start(config.flags.log_format);
@@ -185,7 +187,7 @@ fn tcp_server(
 }
 
 /// Runs the server until a signal stops it. `config` was parsed from `args`.
-fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
+fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let cli = &config.flags;
     let started = quiche::clock::wall_now();
     let _stderr = StandardError::detach().context("cannot detach standard error")?;
@@ -232,15 +234,17 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
 
     print_notices(config);
     let commands = Arc::new(workers.commands);
+    let acme = AcmeHandle::new(config, metrics.acme.clone());
     let control = Arc::new(Control {
         commands: Arc::clone(&commands),
         tcp: tcp.as_ref().map(TcpServer::handle),
+        acme: acme.clone(),
         health: health.clone(),
         access_log: access_log.clone(),
         generation: workers.generation,
         reloader: Reloader::new(
             args,
-            config,
+            Arc::clone(config),
             resources,
             metrics.configuration.clone(),
             workers.listeners,
@@ -254,6 +258,9 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
         notice!("took over");
     }
     tcp.iter_mut().for_each(TcpServer::start);
+    let of_acme = Arc::clone(&control);
+    let started_acme = acme.start(move || of_acme.reload_acme_certificates());
+    started_acme.context("cannot start the thread of ACME")?;
     if cli.takeover.is_some() {
         serve_pages(admin.as_ref())?;
     }
@@ -269,6 +276,7 @@ fn run(args: Vec<OsString>, config: &Config) -> anyhow::Result<()> {
             workers: descriptors,
             tcp_sockets: duplicates.unwrap_or_default(),
             tcp: tcp.as_ref().map(TcpServer::handle),
+            acme,
             commands,
             health,
             status: admin,

@@ -13,6 +13,7 @@ use toml::de::DeTable;
 use toml::Spanned;
 use toml::Value;
 
+use crate::config::acme;
 use crate::config::controller::CongestionController;
 use crate::config::options::Setting;
 use crate::config::position::Position;
@@ -53,6 +54,10 @@ pub struct Host {
     pub cert: Vec<PathBuf>,
     #[serde(default, deserialize_with = "one_or_several")]
     pub key: Vec<PathBuf>,
+
+    /// Whether the certificate comes by ACME, in place of `cert` and `key`.
+    #[serde(default)]
+    pub acme: bool,
 
     /// Congestion controller of connections to the host; the default is that of the listener.
     pub cc: Option<CongestionController>,
@@ -265,6 +270,7 @@ impl ConfigFile {
         for host in &file.hosts {
             let pair = host.cert.is_empty() == host.key.is_empty();
             anyhow::ensure!(pair, "{host}: cert and key go together; set both or neither");
+            host.check_acme().map_err(|why| anyhow::anyhow!("{host}: {why}"))?;
         }
         Ok(file)
     }
@@ -315,9 +321,22 @@ impl Host {
         }
     }
 
+    fn check_acme(&self) -> Result<(), String> {
+        if !self.acme {
+            return Ok(());
+        }
+        if !self.cert.is_empty() {
+            return Err("acme = true is in place of cert and key; set one or the other".into());
+        }
+        if self.names.is_empty() {
+            return Err("acme = true needs names, which the certificate is for".into());
+        }
+        self.names.iter().try_for_each(|name| acme::check_name(name))
+    }
+
     /// Returns the host with missing values taken from `other`.
     fn or(self, other: &Self) -> Self {
-        let pair = match self.cert.is_empty() {
+        let pair = match self.cert.is_empty() && !self.acme {
             true => (other.cert.clone(), other.key.clone()),
             false => (self.cert, self.key),
         };
@@ -326,6 +345,7 @@ impl Host {
             root: self.root.or_else(|| other.root.clone()),
             cert: pair.0,
             key: pair.1,
+            acme: self.acme,
             cc: self.cc.or(other.cc),
             index: self.index.or_else(|| other.index.clone()),
             try_files: self.try_files.or_else(|| other.try_files.clone()),
@@ -514,6 +534,16 @@ mod tests {
     }
 
     #[test]
+    fn host_with_acme_has_no_certificate_of_the_host_without_names() {
+        let text = "[[host]]\ncert = 'c'\nkey = 'k'\n[[host]]\nnames = ['a']\nacme = true\n\
+                    [[host]]\nnames = ['b']";
+        let file = ConfigFile::parse(text).unwrap();
+        let of = |host: Host| (host.acme, !host.cert.is_empty(), !host.key.is_empty());
+        let hosts: Vec<_> = file.named().map(of).collect();
+        assert_eq!(hosts, [(true, false, false), (false, true, true)]);
+    }
+
+    #[test]
     fn redirect_defaults_to_permanent() {
         assert_eq!(ConfigFile::parse("").unwrap(), ConfigFile::default());
         let file = ConfigFile::parse("[[host]]\nredirect = [{ from = \"/a\", to = \"/b\" }]");
@@ -550,6 +580,18 @@ mod tests {
                 &["[[host]] a, line 2, column 1: cert and key"],
             ),
             ("[[host]]\nkey = \"c\"", &["without names", "cert and key"]),
+            (
+                "[[host]]\nnames = ['a']\nacme = true\ncert = 'c'\nkey = 'k'",
+                &["[[host]] a, line 1, column 1: acme = true is in place of cert and key; set one"],
+            ),
+            ("[[host]]\nacme = true", &["[[host]] without names", "acme = true needs names"]),
+            (
+                "[[host]]\nnames = ['a', '*.a']\nacme = true",
+                &["[[host]] a", "the wildcard '*.a'; list the names, or set cert and key"],
+            ),
+            ("[[host]]\nnames = ['::1']\nacme = true", &["'::1' is an address; set cert and key"]),
+            ("[[host]]\nnames = ['a/b']\nacme = true", &["'a/b' is not a host name"]),
+            ("[[host]]\nnames = ['a']\nacme = 'yes'", &["line 3, column 8: [[host]] a: "]),
         ];
         for (text, named) in table {
             let error = format!("{:#}", ConfigFile::parse(text).unwrap_err());

@@ -9,3 +9,4 @@ pub const RESUME: &str = "Careful Resume";
 pub const SECURITY: &str = "Secrets and early data";
 pub const LIMITS: &str = "Limits on clients";
 pub const TELEMETRY: &str = "Metrics and logs";
+pub const ACME: &str = "Certificates by ACME";

@@ -46,6 +46,18 @@ impl<T> HostMap<T> {
         Ok(())
     }
 
+    /// Replaces the value of a name that is in the map.
+    pub fn replace(&mut self, name: &str, value: T) {
+        let lower = name.to_ascii_lowercase();
+        let old = match lower.strip_prefix("*.") {
+            Some(parent) => self.wildcard.get_mut(parent),
+            None => self.exact.get_mut(&lower),
+        };
+        if let Some(old) = old {
+            *old = value;
+        }
+    }
+
     /// Returns the value of `host`, or that of the most specific wildcard that matches.
     pub fn find(&self, host: &str) -> Option<&T> {
         if self.is_empty() {

@@ -1,5 +1,6 @@
 //! Configuration: the command line and the file that it names.
 
+pub mod acme;
 pub mod controller;
 pub mod file;
 mod heading;
@@ -46,6 +47,7 @@ use quiche::careful_resume::AfterJump;
 use quiche::ecn::EcnConfig;
 use quiche::slow_start::SlowStartExit;
 
+use crate::config::acme::AcmeOptions;
 use crate::config::controller::CongestionController;
 use crate::config::file::ConfigFile;
 use crate::config::file::Host;
@@ -75,7 +77,11 @@ pub const WORKERS_MAX: u16 = 256;
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options that need another.
-const NEEDS: [(&str, &str); 6] = [
+const NEEDS: [(&str, &str); 10] = [
+    ("acme-external-account", "acme-dir"),
+    ("acme-contact", "acme-dir"),
+    ("acme-ca", "acme-dir"),
+    ("acme-retry", "acme-dir"),
     ("cert", "key"),
     ("key", "cert"),
     ("qlog-rate", "qlog-dir"),
@@ -85,7 +91,13 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 37] = [
+pub const RELOADED: [&str; 43] = [
+    "acme-external-account",
+    "acme-dir",
+    "acme-directory",
+    "acme-contact",
+    "acme-ca",
+    "acme-retry",
     "root",
     "file-cache-max",
     "compression-cache-max",
@@ -225,6 +237,9 @@ pub struct Cli {
 
     #[command(flatten)]
     pub tls: TlsOptions,
+
+    #[command(flatten)]
+    pub acme: AcmeOptions,
 
     /// Congestion controller
     ///
@@ -610,6 +625,19 @@ impl Config {
         }
     }
 
+    /// Checks that hosts with `acme = true` can get certificates.
+    fn check_acme(&self) -> Result<(), ConfigError> {
+        let Some(host) = self.file.named().find(|host| host.acme) else { return Ok(()) };
+        let problem = match (&self.flags.acme.acme_dir, self.flags.tcp) {
+            (None, _) => "acme = true needs --acme-dir, a folder for account and certificates",
+            (_, OnOff::Off) => {
+                "acme = true needs --tcp on, where the authority's challenges arrive"
+            }
+            _ => return Ok(()),
+        };
+        Err(self.host_error(&host, &anyhow!(problem)))
+    }
+
     fn check_paths(&self) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
         paths::check(&self.options).map_err(located)
@@ -671,6 +699,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
     let options = options_of(&matches);
     let config = Config { flags, file, options };
     config.check_listeners().map_err(|e| Stop::Usage(e.to_string()))?;
+    config.check_acme().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
 }
@@ -833,7 +862,9 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --store paths.db --store-entries 5 --state token \
-                    --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --cc reno --pmtud off --ecn off \
+                    --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --acme-dir acme \
+                    --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
+                    --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \
                     --ecn-backoff alternative --resume off --resume-share 0.9 \
                     --resume-except 10.1.0.0/16 --after-jump ceiling --early-jump on \
                     --slow-start-exit search-3 --path-group pop7 --path-lifetime 60 --prefix-v4 20 --prefix-v6 56 \
@@ -906,12 +937,29 @@ mod tests {
             ("[server]\nkey = 'k'", "line 2, column 1: key needs cert"),
             ("[server]\nqlog-rate = 0", "edge.toml: line 2, column 1: qlog-rate needs qlog-dir"),
             ("[server]\nqlog-subnet = '::/0'", "line 2, column 1: qlog-subnet needs qlog-dir"),
+            ("[server]\nacme-retry = 9", "line 2, column 1: acme-retry needs acme-dir"),
         ] {
             let parsed = parse_words(&with_file(&dir, toml, ""));
             let Err(Stop::Usage(error)) = parsed else { panic!("{toml}") };
             assert!(error.contains(named), "{toml}: {error}");
             assert!(!error.contains('\n'), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn host_with_acme_needs_a_folder_and_tcp() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = "[[host]]\nnames = ['a.example']\nacme = true";
+        let start = " --listen [::]:0 --root .";
+        for (more, why) in [
+            ("", "[[host]] a.example, line 1, column 1: acme = true needs --acme-dir"),
+            (" --acme-dir x --tcp off", "a.example, line 1, column 1: acme = true needs --tcp on"),
+        ] {
+            let line = with_file(&dir, file, &format!("{start}{more}"));
+            let Err(Stop::Usage(error)) = parse_words(&line) else { panic!("{line}") };
+            assert!(error.contains(why) && !error.contains('\n'), "{error}");
+        }
+        assert!(parse_words(&with_file(&dir, file, &format!("{start} --acme-dir x"))).is_ok());
     }
 
     #[test]
@@ -1037,6 +1085,16 @@ mod tests {
                 "[::1]:80 needs --tcp on",
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --tcp on --http 80", "'80'"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --acme-directory http://ca.example/",
+                "'http://ca.example/' for '--acme-directory <URL>': name the https:// URL",
+            ),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-contact a@b",
+                "mailto:",
+            ),
+            ("edge-server --listen 127.0.0.1:0 --root . --acme-ca f", "--acme-dir"),
+            ("edge-server --listen 127.0.0.1:0 --root . --acme-dir a --acme-retry 0", "1..=14400"),
             ("edge-server --listen 127.0.0.1:0 --root . --config missing.toml", "missing.toml"),
             ("edge-server --listen 127.0.0.1:0 --root . stray", "'stray'"),
         ];

@@ -13,11 +13,21 @@ use log::warn;
 use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
-const WRITTEN: [&str; 5] = ["admin", "takeover", "store", "access-log", "qlog-dir"];
-const READ: [&str; 5] = ["config", "secrets", "hash-keys", "cert", "key"];
+const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
+const READ: [&str; 7] =
+    ["config", "secrets", "hash-keys", "cert", "key", "acme-ca", "acme-external-account"];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 6] = ["store", "access-log", "qlog-dir", "secrets", "hash-keys", "key"];
+const PRIVATE: [&str; 8] = [
+    "store",
+    "access-log",
+    "qlog-dir",
+    "secrets",
+    "hash-keys",
+    "key",
+    "acme-dir",
+    "acme-external-account",
+];
 
 /// Values of options, by name.
 type OptionValues = BTreeMap<String, Vec<OsString>>;

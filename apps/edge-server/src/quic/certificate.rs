@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use anyhow::bail;
+use anyhow::ensure;
 use anyhow::Context;
 use boring::asn1::Asn1Time;
 use boring::asn1::Asn1TimeRef;
@@ -29,7 +30,11 @@ use log::warn;
 use log::Level;
 use path_store::key_file;
 use quiche::clock;
+use rcgen::CertificateParams;
+use rcgen::KeyPair;
 
+use crate::config::acme::AcmeFiles;
+use crate::config::file::Host;
 use crate::config::host_map::HostMap;
 use crate::config::tls::TlsOptions;
 use crate::config::Config;
@@ -45,6 +50,7 @@ pub struct CertifiedKey {
 
     /// What the key can sign with.
     schemes: &'static [u16],
+    origin: CertificateOrigin,
 }
 
 /// Certified keys of a host, by preference; at least one.
@@ -67,6 +73,13 @@ const DAYS_TO_URGE: i64 = 7;
 /// Host name of the default certificate in metrics and lists.
 const ANY_HOST: &str = "*";
 
+/// Validity of the certificate that stands in for one that ACME has not brought yet: metrics tell the
+/// end, and alerts come when it is near.
+const PLACEHOLDER_VALIDITY: Duration = Duration::from_secs(2 * 3600);
+
+/// Part of its validity after which ACME should have renewed a certificate: half of the last third.
+const OVERDUE_PART: u32 = 6;
+
 /// Certificate in use, for metrics and lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInfo {
@@ -78,10 +91,32 @@ pub struct CertificateInfo {
 
     /// Hosts that the certificate is not for.
     pub uncovered: Vec<String>,
+    pub origin: CertificateOrigin,
 
     /// When all certificates of the chain are valid, and when the first expires.
     pub start: SystemTime,
     pub expiry: SystemTime,
+}
+
+/// Origin of a certificate, which decides when the server warns of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateOrigin {
+    Files,
+    Acme,
+
+    /// Self-signed, until ACME brings one.
+    Placeholder,
+}
+
+impl CertificateOrigin {
+    /// Returns its name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Acme => "acme",
+            Self::Placeholder => "placeholder",
+        }
+    }
 }
 
 /// Certificates of the server, shared by its workers.
@@ -110,15 +145,13 @@ impl Certificates {
         let mut list = default.infos(&[ANY_HOST.to_owned()]);
         let mut named = HostMap::default();
         for host in config.file.named() {
-            if host.cert.is_empty() {
+            if host.cert.is_empty() && !host.acme {
                 let uncovered =
                     if has_default { default.uncovered(&host.names) } else { Vec::new() };
                 list[0].uncovered.extend(uncovered);
                 continue;
             }
-            let located = |_: &str, e| config.host_error(&host, &e);
-            let keys = HostKeys::read(&host.cert, &host.key, ["cert =", "key ="], located)?;
-            let keys = Arc::new(keys);
+            let keys = Arc::new(HostKeys::of_host(config, &host)?);
             list.extend(keys.infos(&host.names));
             for name in &host.names {
                 named.insert(name, Arc::clone(&keys))?;
@@ -129,6 +162,33 @@ impl Certificates {
         let client_authorities =
             client_authorities.map_err(|e| config.option_error("client-ca", &e))?;
         Ok(Self { list, named, default: Arc::new(default), client_authorities })
+    }
+
+    /// Returns the certificates with those that ACME has brought since they were read, if there are
+    /// any.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the unusable file.
+    pub fn with_acme_renewals(&self, config: &Config) -> anyhow::Result<Option<Self>> {
+        let mut renewed = self.clone();
+        for host in config.file.named().filter(|host| host.acme) {
+            let Some(in_use) = host.names.first().and_then(|name| self.named.find(name)) else {
+                continue;
+            };
+            let Some(certified_key) = CertifiedKey::of_acme(config, &host)? else { continue };
+            if in_use.only().is_some_and(|in_use| in_use.is_same(&certified_key)) {
+                continue;
+            }
+            let info = certified_key.info(host.names.clone());
+            let old = renewed.list.iter_mut().find(|info| info.hosts == host.names);
+            old.into_iter().for_each(|old| *old = info.clone());
+            let keys = Arc::new(HostKeys(vec![certified_key]));
+            for name in &host.names {
+                renewed.named.replace(name, Arc::clone(&keys));
+            }
+        }
+        Ok((renewed.list != self.list).then_some(renewed))
     }
 
     /// Returns when the first certificate of each host expires.
@@ -209,13 +269,23 @@ fn read_default(config: &Config) -> anyhow::Result<HostKeys> {
     }
     let host = config.file.default_host();
     if host.cert.is_empty() {
-        return Ok(HostKeys(vec![CertifiedKey::self_signed()?]));
+        let names = SELF_SIGNED_NAMES.map(str::to_owned).to_vec();
+        return Ok(HostKeys(vec![CertifiedKey::self_signed(names, |_| ())?]));
     }
     let located = |_: &str, e| config.host_error(&host, &e);
     Ok(HostKeys::read(&host.cert, &host.key, ["cert =", "key ="], located)?)
 }
 
 impl HostKeys {
+    /// Reads the certificates of a host that has its own.
+    fn of_host(config: &Config, host: &Host) -> anyhow::Result<Self> {
+        if host.acme {
+            return Ok(Self(vec![CertifiedKey::of_acme_or_placeholder(config, host)?]));
+        }
+        let located = |_: &str, e| config.host_error(host, &e);
+        Ok(Self::read(&host.cert, &host.key, ["cert =", "key ="], located)?)
+    }
+
     /// Reads pairs of files, as [`CertifiedKey::read()`] does.
     fn read<E>(
         certs: &[PathBuf],
@@ -269,6 +339,17 @@ impl CertificateInfo {
             |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         let days = (seconds(self.expiry) - seconds(now)).div_euclid(86_400);
         let hosts = self.hosts.join(", ");
+        match self.origin {
+            CertificateOrigin::Files => (),
+            CertificateOrigin::Acme => return self.overdue_warning(now),
+            CertificateOrigin::Placeholder => {
+                let line = format!(
+                    "there is no certificate of {hosts} yet: clients get a self-signed one until ACME \
+                     brings one"
+                );
+                return Some((Level::Warn, line));
+            }
+        }
         if self.start > now {
             let start = humantime::format_rfc3339_seconds(self.start);
             let line = format!(
@@ -293,9 +374,86 @@ impl CertificateInfo {
             _ => None,
         }
     }
+
+    /// Returns a line about a certificate that ACME should have renewed, however short its validity is.
+    fn overdue_warning(&self, now: SystemTime) -> Option<(Level, String)> {
+        let validity = self.expiry.duration_since(self.start).unwrap_or_default();
+        let left = self.expiry.duration_since(now).unwrap_or_default();
+        let expiry = humantime::format_rfc3339_seconds(self.expiry);
+        (left < validity / OVERDUE_PART).then(|| {
+            let hosts = self.hosts.join(", ");
+            let line = format!(
+                "ACME has not renewed the certificate of {hosts}, which expires at {expiry}; see \
+                 earlier lines for the reason"
+            );
+            (Level::Error, line)
+        })
+    }
 }
 
 impl CertifiedKey {
+    /// Reads what ACME has brought for a host. Until it brings something, makes a self-signed
+    /// certificate.
+    fn of_acme_or_placeholder(config: &Config, host: &Host) -> anyhow::Result<Self> {
+        let of_acme = Self::of_acme(config, host).unwrap_or_else(|e| {
+            warn!("{e:#}; ACME will bring another");
+            None
+        });
+        of_acme.map_or_else(|| Self::placeholder(&host.names), Ok)
+    }
+
+    /// Reads what ACME has brought for a host, if it has brought anything.
+    fn of_acme(config: &Config, host: &Host) -> anyhow::Result<Option<Self>> {
+        let files = config.flags.acme.files();
+        files.map_or(Ok(None), |files| Self::read_acme(&files, &host.names))
+    }
+
+    /// Reads what ACME has brought for a host with these names, if it has brought anything.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the unusable file.
+    pub fn read_acme(files: &AcmeFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
+        let Some(path) = names.first().map(|name| files.certificate(name)) else {
+            return Ok(None);
+        };
+        if path.try_exists().is_ok_and(|exists| !exists) {
+            return Ok(None);
+        }
+        let read = Self::read(&path, &path, ["the certificate"; 2], |_, e| e)?;
+        Ok(Some(Self { origin: CertificateOrigin::Acme, ..read }))
+    }
+
+    /// Checks what an authority has issued, in PEM form, for hosts.
+    ///
+    /// # Errors
+    ///
+    /// It is not for this key or these hosts.
+    pub fn check_issued(chain: &str, key: &str, hosts: &[String]) -> anyhow::Result<()> {
+        let chain = X509::stack_from_pem(chain.as_bytes()).unwrap_or_default();
+        let key = PKey::private_key_from_pem(key.as_bytes()).context("cannot read the key")?;
+        let leaf = chain.first().context("the authority sent no certificate")?;
+        let is_pair = leaf.public_key().is_ok_and(|public| public.public_eq(&key));
+        ensure!(is_pair, "the authority's certificate is for another key");
+        let (schemes, origin) = (schemes_of(&key), CertificateOrigin::Acme);
+        let uncovered = Self { chain, key, schemes, origin }.uncovered(hosts);
+        ensure!(
+            uncovered.is_empty(),
+            "the authority's certificate is not for {}",
+            uncovered.join(", ")
+        );
+        Ok(())
+    }
+
+    /// Makes a self-signed certificate for a host.
+    fn placeholder(names: &[String]) -> anyhow::Result<Self> {
+        let made = Self::self_signed(names.to_vec(), |params| {
+            params.not_before = clock::wall_now().into();
+            params.not_after = (clock::wall_now() + PLACEHOLDER_VALIDITY).into();
+        })?;
+        Ok(Self { origin: CertificateOrigin::Placeholder, ..made })
+    }
+
     /// Reads the chain from the PEM file `cert` and the private key from the PEM file `key`.
     /// Messages call the two files by `names`; `located` adds the place of an option.
     fn read<E>(
@@ -318,22 +476,43 @@ impl CertifiedKey {
         }
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        Ok(Self { chain, schemes: schemes_of(&private), key: private })
+        let origin = CertificateOrigin::Files;
+        Ok(Self { chain, schemes: schemes_of(&private), key: private, origin })
     }
 
-    /// Makes a self-signed certificate for this machine.
-    fn self_signed() -> anyhow::Result<Self> {
-        let names = SELF_SIGNED_NAMES.map(str::to_owned);
-        let made =
-            rcgen::generate_simple_self_signed(names).context("cannot create a certificate")?;
-        let cert = X509::from_der(made.cert.der()).context("cannot create a certificate")?;
-        let key = PKey::private_key_from_der(&made.signing_key.serialize_der())
-            .context("cannot create a certificate")?;
-        Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key })
+    /// Makes a self-signed certificate.
+    ///
+    /// # Errors
+    ///
+    /// A name is no host name, or the system has no randomness.
+    pub fn self_signed(
+        names: Vec<String>,
+        set: impl FnOnce(&mut CertificateParams),
+    ) -> anyhow::Result<Self> {
+        let make = || {
+            let mut params = CertificateParams::new(names)?;
+            set(&mut params);
+            let key = KeyPair::generate()?;
+            let cert = X509::from_der(params.self_signed(&key)?.der())?;
+            let key = PKey::private_key_from_der(&key.serialize_der())?;
+            let origin = CertificateOrigin::Files;
+            Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key, origin })
+        };
+        make().map_err(|e: anyhow::Error| e.context("cannot create a certificate"))
+    }
+
+    /// Returns the host's own certificate of the chain.
+    pub fn leaf(&self) -> Option<&X509Ref> {
+        self.chain.first().map(|leaf| &**leaf)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let der = |key: &Self| key.leaf().and_then(|leaf| leaf.to_der().ok());
+        der(self) == der(other)
     }
 
     /// Describes the certificate, which `hosts` use.
-    fn info(&self, hosts: Vec<String>) -> CertificateInfo {
+    pub fn info(&self, hosts: Vec<String>) -> CertificateInfo {
         let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
         let start = self.chain.iter().filter_map(|cert| time(cert.not_before())).max();
         let expiry = self.chain.iter().filter_map(|cert| time(cert.not_after())).min();
@@ -343,6 +522,7 @@ impl CertifiedKey {
         CertificateInfo {
             uncovered: self.uncovered(&compared),
             hosts,
+            origin: self.origin,
             names,
             start: start.unwrap_or(UNIX_EPOCH),
             expiry: expiry.unwrap_or(UNIX_EPOCH),
@@ -480,7 +660,7 @@ mod tests {
         let (cert, key) = certified_key();
         let files = files(&cert, &key);
         assert!(read_files(&files).is_ok());
-        assert!(CertifiedKey::self_signed().is_ok());
+        assert!(CertifiedKey::self_signed(vec!["localhost".to_owned()], |_| ()).is_ok());
     }
 
     #[test]
@@ -556,7 +736,9 @@ mod tests {
         let at = |day: u64| UNIX_EPOCH + Duration::from_secs(day * 86_400);
         let (hosts, names) = (vec!["a".to_owned(), "b".to_owned()], Vec::new());
         let (start, expiry) = (at(50), at(100));
-        let info = CertificateInfo { hosts, names, uncovered: Vec::new(), start, expiry };
+        let origin = CertificateOrigin::Files;
+        let mut info =
+            CertificateInfo { hosts, names, uncovered: Vec::new(), origin, start, expiry };
         let early = "the certificate of a, b is not valid before 1970-02-20T00:00:00Z: clients \
                      reject it; set this machine's clock, or use another certificate";
         for (day, expected) in [
@@ -572,6 +754,21 @@ mod tests {
             let expected = expected.map(|(level, line)| (level, line.to_owned()));
             assert_eq!(warning, expected, "{day}");
         }
+        info.origin = CertificateOrigin::Acme;
+        for (day, is_warned) in [(50, false), (91, false), (92, true), (101, true)] {
+            let warning = info.validity_warning(at(day));
+            let is_overdue = |(level, line): (Level, String)| {
+                level == Level::Error
+                    && line.contains("ACME has not renewed the certificate of a, b")
+            };
+            assert_eq!(warning.is_some_and(is_overdue), is_warned, "{day}");
+        }
+        info.origin = CertificateOrigin::Placeholder;
+        let (level, warning) = info.validity_warning(at(50)).unwrap();
+        assert!(
+            level == Level::Warn && warning.contains("no certificate of a, b yet"),
+            "{warning}"
+        );
     }
 
     #[test]

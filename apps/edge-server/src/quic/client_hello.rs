@@ -39,7 +39,11 @@ pub fn tls(
 }
 
 /// Selects by the client's server name (RFC 6066, 3) and signature schemes (RFC 8446, 4.2.3).
-fn select(
+///
+/// # Errors
+///
+/// BoringSSL rejects the certificate.
+pub fn select(
     certificates: &Certificates,
     controllers: &HostControllers,
     mut hello: ClientHello<'_>,

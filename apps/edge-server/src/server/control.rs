@@ -15,6 +15,7 @@ use anyhow::Context;
 use log::warn;
 use quiche::clock;
 
+use crate::acme::AcmeHandle;
 use crate::config::PROGRAM;
 use crate::quic::certificate::CertificateInfo;
 use crate::server::reload::Reloaded;
@@ -38,6 +39,7 @@ pub struct Control {
 
     /// Absent if it is off.
     pub tcp: Option<TcpHandle>,
+    pub acme: AcmeHandle,
     pub health: Health,
     pub access_log: Option<AccessLog>,
 
@@ -63,7 +65,7 @@ impl Control {
         let control = Arc::clone(self);
         let watch = move || loop {
             thread::sleep(WARNING_INTERVAL);
-            control.reloader().certificates.warn_of_validity(clock::wall_now());
+            control.reloader().certificates().warn_of_validity(clock::wall_now());
         };
         thread::Builder::new().name("certificates".into()).spawn(watch).map(drop)
     }
@@ -74,7 +76,28 @@ impl Control {
 
     fn try_reload(&self) -> anyhow::Result<Vec<String>> {
         let mut reloader = self.reloader();
-        let Reloaded { workers, tcp, kept } = reloader.read()?;
+        let reloaded = reloader.read()?;
+        self.acme.reload(&reloader.config);
+        self.apply(reloaded)
+    }
+
+    /// Takes certificates that ACME has brought into service, for new connections.
+    pub fn reload_acme_certificates(&self) {
+        let mut reloader = self.reloader();
+        let applied = match reloader.read_acme() {
+            Ok(None) => return,
+            Ok(Some(reloaded)) => self.apply(reloaded).map(drop),
+            Err(e) => Err(e),
+        };
+        match applied {
+            Ok(()) => notice!("certificates of ACME are in service"),
+            Err(e) => warn!("cannot use what ACME has brought: {e:#}"),
+        }
+    }
+
+    /// Has workers and the TCP side serve with what was read. Returns the options that need a restart.
+    fn apply(&self, reloaded: Reloaded) -> anyhow::Result<Vec<String>> {
+        let Reloaded { workers, tcp, kept } = reloaded;
         let commands = workers.into_iter().map(|config| Command::Reload(Box::new(config)));
         let is_done = self.commands.broadcast_and_wait(commands);
         if let Some(handle) = &self.tcp {
@@ -123,6 +146,7 @@ impl Controls for Control {
         if self.health.drain() {
             notice!("draining: clients finish what they have requested");
         }
+        self.acme.stop();
         self.tcp.iter().for_each(TcpHandle::drain);
         let drain = || Command::Drain(DrainReason::Ordered);
         self.commands.broadcast_and_wait(std::iter::repeat_with(drain));
@@ -135,6 +159,7 @@ impl Controls for Control {
         );
         notice!("rolling back: closing connections, then the older server serves again");
         self.health.drain();
+        self.acme.stop();
         self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::RollBack));
         Ok(())
@@ -149,6 +174,7 @@ impl Controls for Control {
 
     fn stop(&self) {
         self.health.drain();
+        self.acme.stop();
         self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));
     }
@@ -168,7 +194,7 @@ impl Controls for Control {
     }
 
     fn certificates(&self) -> Vec<CertificateInfo> {
-        self.reloader().certificates.list.clone()
+        self.reloader().certificates().list.clone()
     }
 
     fn workers(&self) -> (usize, u8) {

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use command_line::OnOff;
 
+use crate::acme;
 use crate::config;
 use crate::config::listener;
 use crate::config::listener::Listener;
+use crate::config::Cli;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
-use crate::quic::secrets::SharedSecrets;
 use crate::server::resources::Resources;
 use crate::tcp::settings::TcpConfig;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -31,11 +33,11 @@ pub struct Reloaded {
 /// Reads the configuration again.
 pub struct Reloader {
     args: Vec<OsString>,
-    secrets: SharedSecrets,
     metrics: ConfigurationMetrics,
 
-    /// Those in use.
-    pub certificates: Certificates,
+    /// The configuration in use, and what was read for it.
+    pub config: Arc<Config>,
+    resources: Resources,
 
     /// Listeners, and that of each worker by its place among them.
     listeners: Vec<Listener>,
@@ -51,15 +53,19 @@ impl Reloader {
     /// listeners, by their places.
     pub fn new(
         args: Vec<OsString>,
-        config: &Config,
+        config: Arc<Config>,
         resources: Resources,
         metrics: ConfigurationMetrics,
         of_workers: Vec<usize>,
     ) -> Self {
-        let Resources { secrets, certificates, .. } = resources;
         let (started, resume) = (config.options.clone(), config.flags.resume);
         let listeners = config.flags.listen.clone();
-        Self { args, secrets, metrics, certificates, listeners, of_workers, started, resume }
+        Self { args, metrics, config, resources, listeners, of_workers, started, resume }
+    }
+
+    /// Returns the certificates in use.
+    pub fn certificates(&self) -> &Certificates {
+        &self.resources.certificates
     }
 
     /// Returns what is to be served with.
@@ -76,30 +82,58 @@ impl Reloader {
     fn read_once(&mut self) -> anyhow::Result<Reloaded> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
         config.flags.resume = self.resume;
-        let virtual_hosts = VirtualHosts::open(&config)?;
-        let certificates = Certificates::read(&config)?;
-        let controllers = HostControllers::new(&config)?;
-        let (cli, secrets) = (&config.flags, &self.secrets);
-        let listeners = listener::updated(&self.listeners, &cli.listen);
-        let worker_config = |listener: &usize| {
-            let listener = &listeners[*listener];
-            WorkerConfig::new(cli, listener, &virtual_hosts, &certificates, &controllers, secrets)
+        acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
+        let resources = Resources {
+            virtual_hosts: VirtualHosts::open(&config)?,
+            certificates: Certificates::read(&config)?,
+            controllers: HostControllers::new(&config)?,
+            secrets: self.resources.secrets.clone(),
+            hash_keys: self.resources.hash_keys.clone(),
         };
-        let workers = self.of_workers.iter().map(worker_config);
-        let workers = workers.collect::<anyhow::Result<_>>()?;
-        let tcp = TcpConfig::new(cli, &virtual_hosts, &certificates, secrets)?;
-        virtual_hosts.start_compression()?;
-        self.metrics.set_certificates(certificates.expiries());
-        certificates.warn();
-        virtual_hosts.warn_of_error_pages(&config);
-        self.certificates = certificates;
+        let cli = &config.flags;
+        let listeners = listener::updated(&self.listeners, &cli.listen);
+        let (workers, tcp) = self.configs(cli, &listeners, &resources)?;
+        resources.virtual_hosts.start_compression()?;
+        self.metrics.set_certificates(resources.certificates.expiries());
+        resources.certificates.warn();
+        resources.virtual_hosts.warn_of_error_pages(&config);
+        self.resources = resources;
         config.flags.warn_of_conflicts();
         let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
             kept.push("--listen".to_owned());
         }
         self.listeners = listeners;
+        self.config = Arc::new(config);
         Ok(Reloaded { workers, tcp, kept })
+    }
+
+    /// Returns what is to be served with once ACME has brought certificates, if it has: all else stays
+    /// as it is, whatever the files say by now.
+    ///
+    /// # Errors
+    ///
+    /// One line that names what cannot be used.
+    pub fn read_acme(&mut self) -> anyhow::Result<Option<Reloaded>> {
+        let renewed = self.resources.certificates.with_acme_renewals(&self.config)?;
+        let Some(certificates) = renewed else { return Ok(None) };
+        let resources = Resources { certificates, ..self.resources.clone() };
+        let (workers, tcp) = self.configs(&self.config.flags, &self.listeners, &resources)?;
+        self.metrics.set_certificates(resources.certificates.expiries());
+        self.resources = resources;
+        Ok(Some(Reloaded { workers, tcp, kept: Vec::new() }))
+    }
+
+    /// Returns what each worker and the TCP side serve with.
+    fn configs(
+        &self,
+        cli: &Cli,
+        listeners: &[Listener],
+        resources: &Resources,
+    ) -> anyhow::Result<(Vec<WorkerConfig>, TcpConfig)> {
+        let worker_config = |listener: &usize| resources.worker_config(cli, &listeners[*listener]);
+        let workers = self.of_workers.iter().map(worker_config);
+        Ok((workers.collect::<anyhow::Result<_>>()?, resources.tcp_config(cli)?))
     }
 
     /// Options that need a new start, besides listeners.

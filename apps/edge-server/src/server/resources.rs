@@ -3,6 +3,7 @@
 use anyhow::Context;
 use path_store::WatchedHashKeys;
 
+use crate::acme;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
@@ -16,6 +17,7 @@ use crate::telemetry::metrics::ConfigurationMetrics;
 use crate::worker::settings::WorkerConfig;
 
 /// What the workers of a server share.
+#[derive(Clone)]
 pub struct Resources {
     pub virtual_hosts: VirtualHosts,
     pub certificates: Certificates,
@@ -33,6 +35,7 @@ impl Resources {
     pub fn read(config: &Config) -> anyhow::Result<Self> {
         let cli = &config.flags;
         cli.warn_of_conflicts();
+        acme::check(&cli.acme).map_err(|(option, e)| config.unusable(option, e))?;
         let virtual_hosts = VirtualHosts::open(config)?;
         let certificates = Certificates::read(config)?;
         certificates.warn();

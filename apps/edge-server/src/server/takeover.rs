@@ -38,6 +38,7 @@ use rustix::net::SendAncillaryBuffer;
 use rustix::net::SendAncillaryMessage;
 use rustix::net::SendFlags;
 
+use crate::acme::AcmeHandle;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
@@ -114,6 +115,7 @@ pub struct TakeoverState {
     /// TCP sockets that listen, and what accepts their connections.
     pub tcp_sockets: Vec<OwnedFd>,
     pub tcp: Option<TcpHandle>,
+    pub acme: AcmeHandle,
 
     pub commands: Arc<CommandSender>,
     pub health: Health,
@@ -287,6 +289,7 @@ impl TakeoverState {
         let handovers = links
             .into_iter()
             .map(|link| Command::HandOver(Handover { link, newer_ended: newer_ended.clone() }));
+        self.acme.set_paused(true);
         self.tcp.iter().for_each(TcpHandle::hand_over);
         self.commands.broadcast_and_wait(handovers);
         drop(newer_ended);
@@ -309,6 +312,7 @@ impl TakeoverState {
     /// Serves what the event loops do not: readiness, metrics and commands.
     fn serve_again(&mut self) {
         self.health.set_handed_over(false);
+        self.acme.set_paused(false);
         self.tcp.iter().for_each(TcpHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");

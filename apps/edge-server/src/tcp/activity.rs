@@ -253,9 +253,9 @@ mod tests {
         let at = |seconds| start + seconds * SECOND;
         assert_eq!(activity.idle_from(at(0)), at(3), "no request yet");
         activity.on_begin(at(1));
-        assert_eq!(activity.idle_from(at(2)), at(12), "nothing has moved");
+        assert_eq!(activity.idle_from(at(2)), at(11), "nothing has moved");
         activity.on_moved(2559);
-        assert_eq!(activity.idle_from(at(4)), at(12), "too little");
+        assert_eq!(activity.idle_from(at(4)), at(11), "too little");
         activity.on_moved(1);
         assert_eq!(activity.idle_from(at(6)), at(16), "since it was looked at");
         activity.on_end(at(7));

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use tokio_boring::SslStream;
 use tokio_boring::SslStreamBuilder;
 
+use crate::acme::challenges::ALPN_PROTOCOL;
 use crate::config::limits::Limits;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
@@ -64,10 +65,12 @@ pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
     // Responses are written in large pieces.
     let _ = stream.set_nodelay(true);
     let ended = match handshake(stream, &config).await {
-        Ok(stream) if stream.ssl().selected_alpn_protocol() == Some(HTTP2) => {
-            serve_http2(stream, &peer, &config.limits).await
-        }
-        Ok(stream) => serve_http1(stream, &peer, &config.limits).await,
+        Ok(stream) => match stream.ssl().selected_alpn_protocol() {
+            Some(HTTP2) => serve_http2(stream, &peer, &config.limits).await,
+            // The handshake was all.
+            Some(ALPN_PROTOCOL) => Ok(()),
+            _ => serve_http1(stream, &peer, &config.limits).await,
+        },
         Err(why) => {
             peer.services.metrics.count_handshake_failure();
             Err(why)

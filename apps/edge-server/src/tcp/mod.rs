@@ -65,7 +65,7 @@ pub struct ListenerSocket {
 pub enum Purpose {
     Https,
 
-    /// Redirect to HTTPS on this port.
+    /// Redirect to HTTPS on this port, and challenges of ACME.
     Redirect {
         https_port: u16,
     },

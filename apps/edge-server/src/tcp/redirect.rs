@@ -1,10 +1,11 @@
-//! Redirect from plain HTTP to HTTPS.
+//! Redirect from plain HTTP to HTTPS, and responses to challenges of ACME.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
+use hyper::header::CONTENT_TYPE;
 use hyper::header::HOST;
 use hyper::header::LOCATION;
 use hyper::server::conn::http1;
@@ -16,17 +17,25 @@ use log::debug;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::acme::challenges::http_response;
 use crate::http::request::host_of;
 use crate::tcp::peer::TcpServices;
 
 /// Port of HTTPS, which URLs leave out.
 const HTTPS_PORT: u16 = 443;
 
-/// Tells a client where to go. The connection ends with its response.
+/// Tells a client where to go, or an ACME authority what it asks. The connection ends with its response.
 pub async fn serve(stream: TcpStream, peer: SocketAddr, services: &TcpServices, https_port: u16) {
     let limit = services.config.borrow().limits.stall_time();
-    let service =
-        service_fn(|request| async move { Ok::<_, Infallible>(redirect(&request, https_port)) });
+    let files = services.config.borrow().challenges.clone();
+    let respond = |request: hyper::Request<Incoming>| {
+        let challenge = files.as_ref().and_then(|files| http_response(files, request.uri().path()));
+        challenge.map_or_else(|| redirect(&request, https_port), challenge_response)
+    };
+    let service = service_fn(|request| {
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
@@ -52,6 +61,14 @@ fn redirect(request: &hyper::Request<Incoming>, https_port: u16) -> hyper::Respo
         }
         None => *response.status_mut() = StatusCode::BAD_REQUEST,
     }
+    response
+}
+
+/// Returns the response to an ACME authority (RFC 8555, 8.3).
+fn challenge_response(key_authorization: String) -> hyper::Response<String> {
+    let mut response = hyper::Response::new(key_authorization);
+    let kind = HeaderValue::from_static("application/octet-stream");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 

@@ -61,6 +61,15 @@ fn bad_input_gives_one_line_and_a_code() {
         ([&start[..], &["--store", &root]].concat(), 2, &root),
         ([&start[..], &["--store", "ftp://host/x"]].concat(), 2, "ftp:"),
         ([&start[..], &["--qlog-dir", &in_file]].concat(), 2, &in_file),
+        ([&start[..], &["--acme-dir", &in_file]].concat(), 2, &in_file),
+        ([&start[..], &["--acme-dir", &root, "--acme-ca", &missing]].concat(), 2, &missing),
+        ([&start[..], &["--acme-dir", &root, "--acme-ca", &file]].concat(), 2, &file),
+        (
+            [&start[..], &["--acme-dir", &root, "--acme-directory", "http://ca/"]].concat(),
+            2,
+            "http:",
+        ),
+        ([&start[..], &["--acme-dir", &root, "--acme-external-account", &file]].concat(), 2, &file),
         ([&start[..], &["--secrets", &missing]].concat(), 2, &missing),
         ([&start[..], &["--secrets", &file]].concat(), 2, "line 1"),
         ([&start[..], &["--secrets", &open]].concat(), 2, "(mode 0666)"),
@@ -93,6 +102,7 @@ fn unusable_value_of_the_file_is_named_with_its_place() {
     for (option, value, code) in [
         ("store", format!("{root}/missing/paths.db"), 2),
         ("qlog-dir", config.to_str().unwrap().to_owned() + "/logs", 2),
+        ("acme-dir", config.to_str().unwrap().to_owned() + "/acme", 2),
         ("access-log", format!("{root}/missing/log"), 2),
         ("admin", format!("{root}/missing/socket"), 2),
         ("takeover", format!("{root}/missing/socket"), 2),

@@ -324,6 +324,7 @@ impl AdminSocket {
                 "hosts": certificate.hosts,
                 "names": certificate.names,
                 "hosts_not_covered": certificate.uncovered,
+                "origin": certificate.origin.name(),
                 "start": rfc3339(certificate.start),
                 "expiry": rfc3339(certificate.expiry),
                 "days_left": (left_s / SECONDS_PER_DAY).floor(),
@@ -361,6 +362,7 @@ fn unusable(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::certificate::CertificateOrigin;
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Metrics;
     use anyhow::bail;
@@ -434,6 +436,7 @@ mod tests {
         fn certificates(&self) -> Vec<CertificateInfo> {
             let expiry = quiche::clock::wall_now() + Duration::from_secs(10 * 86_400 + 60);
             vec![CertificateInfo {
+                origin: CertificateOrigin::Files,
                 hosts: vec!["*".into()],
                 names: vec!["a.example".into()],
                 uncovered: Vec::new(),

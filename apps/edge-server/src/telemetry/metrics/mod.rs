@@ -1,6 +1,7 @@
 //! Metrics of the server, in the OpenMetrics format.
 
 mod access;
+mod acme;
 mod arms;
 mod budgets;
 mod client_states;
@@ -33,6 +34,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use self::access::AccessCollector;
+pub use self::acme::AcmeMetrics;
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
 pub use self::client_states::ClientStateMetrics;
@@ -80,6 +82,8 @@ pub struct Metrics {
 
     /// The TCP side.
     pub tcp: TcpMetrics,
+
+    pub acme: AcmeMetrics,
 
     /// Reloads, key files and certificates.
     pub configuration: ConfigurationMetrics,
@@ -182,6 +186,7 @@ impl Metrics {
         };
         let tcp = TcpMetrics::register(&mut registry, shared.responses.clone());
         let configuration = ConfigurationMetrics::register(&mut registry);
+        let acme = AcmeMetrics::register(&mut registry);
         registry.register_collector(Box::new(AccessCollector));
         registry.register_collector(Box::new(CompressionCollector));
         registry.register_collector(Box::new(ProcessCollector::new()));
@@ -200,6 +205,7 @@ impl Metrics {
             access_log_dropped,
             socket_drops,
             tcp,
+            acme,
             configuration,
             budgets,
             qlogs,
