@@ -2,8 +2,6 @@
 //! the others notice what it writes.
 
 use std::convert::Infallible;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +29,7 @@ use crate::acme::settings::AcmeSettings;
 use crate::acme::storage;
 use crate::acme::storage::RenewalLock;
 use crate::config::acme::AcmeFiles;
+use crate::content::file_identity::FileIdentity;
 use crate::quic::certificate::CertificateInfo;
 use crate::quic::certificate::CertifiedKey;
 use crate::quic::random;
@@ -76,7 +75,7 @@ pub struct Renewer<'a> {
 struct RenewedHost {
     names: Vec<String>,
     path: PathBuf,
-    seen: Option<CertificateVersion>,
+    seen: Option<FileIdentity>,
 
     /// When the certificate is to be renewed.
     renewal: SystemTime,
@@ -90,23 +89,9 @@ struct RenewedHost {
     has_answered: bool,
 }
 
-/// What changes when a file is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CertificateVersion {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-impl CertificateVersion {
-    fn of(path: &Path) -> Option<Self> {
-        let of = |file: Metadata| Self {
-            inode: file.ino(),
-            bytes: file.len(),
-            modified: (file.mtime(), file.mtime_nsec()),
-        };
-        path.metadata().ok().map(of)
-    }
+/// Returns what changes when the file at a path is replaced.
+fn identity_of(path: &Path) -> Option<FileIdentity> {
+    path.metadata().ok().map(|metadata| FileIdentity::of(&metadata))
 }
 
 impl RenewedHost {
@@ -126,7 +111,7 @@ impl RenewedHost {
 
     /// Looks at the file. Returns whether it holds another certificate than before.
     fn look(&mut self, files: &AcmeFiles, now: SystemTime) -> bool {
-        let found = CertificateVersion::of(&self.path);
+        let found = identity_of(&self.path);
         if found == self.seen {
             return false;
         }

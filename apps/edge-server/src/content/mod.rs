@@ -3,7 +3,7 @@
 pub mod access;
 pub mod client_context;
 pub mod compression;
-mod file_identity;
+pub mod file_identity;
 pub mod file_lookup;
 pub mod hosts;
 mod lookup_cache;
