@@ -165,7 +165,8 @@ fn preflight_and_address_are_judged_over_all_versions() {
     let origin = ("origin", "https://a.example");
     let asked = ("access-control-request-method", "GET");
     for (method, path, fields, status) in [
-        ("OPTIONS", "/private/", &[origin, asked][..], "204"),
+        ("OPTIONS", "/", &[origin, asked][..], "204"),
+        ("OPTIONS", "/private/", &[origin, asked], "403"),
         ("OPTIONS", "/private/", &[origin], "403"),
         ("OPTIONS", "/", &[origin], "405"),
         ("GET", "/private/file.txt", &[origin], "403"),
