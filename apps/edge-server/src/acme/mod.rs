@@ -159,6 +159,8 @@ async fn run(
             return;
         }
         let renewer = Renewer::new(&stage.settings, &metrics, &on_renewal, Arc::clone(&retry));
+        // Hosts of the stage before may have none any more.
+        metrics.clear_renewals();
         let renew = async {
             match renewer.filter(|_| !stage.is_paused) {
                 Some(renewer) => match renewer.run().await {},

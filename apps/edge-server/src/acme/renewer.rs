@@ -50,6 +50,11 @@ const REPETITIONS_MAX: u32 = 3;
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 const ASKED_VALIDITY_MIN: Duration = Duration::from_secs(3 * 86_400);
 
+/// A certificate that has just been written is not replaced before this time, or this part of its
+/// validity, unless the authority wants it: a wrong clock must not use up the authority's limits.
+const REPLACED_AFTER: Duration = Duration::from_secs(6 * 3600);
+const REPLACED_AFTER_PART: u32 = 6;
+
 /// Age of a response to a challenge that a server which has ended left behind.
 const CHALLENGE_AGE_MAX: Duration = Duration::from_secs(3600);
 
@@ -77,9 +82,13 @@ struct RenewedHost {
     path: PathBuf,
     seen: Option<FileIdentity>,
 
-    /// When the certificate is to be renewed.
+    /// When the certificate is to be renewed, and not before which time in any case.
     renewal: SystemTime,
+    not_before: SystemTime,
     expiry: Option<SystemTime>,
+
+    /// Failures that could not be written, which delay the next attempt of this server.
+    unsaved: Option<Failures>,
 
     /// How the authority knows the certificate, and when it is asked about it.
     identifier: Option<CertificateIdentifier<'static>>,
@@ -102,7 +111,9 @@ impl RenewedHost {
             path,
             seen: None,
             renewal: now,
+            not_before: now,
             expiry: None,
+            unsaved: None,
             identifier: None,
             ask: None,
             has_answered: false,
@@ -115,6 +126,7 @@ impl RenewedHost {
         if found == self.seen {
             return false;
         }
+        let is_first = self.seen.is_none();
         self.seen = found;
         // A file that cannot be used is written again.
         let read = CertifiedKey::read_acme(files, &self.names).unwrap_or_default();
@@ -126,7 +138,9 @@ impl RenewedHost {
             validity.is_ok_and(|validity| validity >= ASKED_VALIDITY_MIN)
         };
         let asked = self.identifier.as_ref().and(info.as_ref()).filter(is_long);
-        self.ask = asked.map(|_| now);
+        // An authority that always wants another gets one an interval.
+        let ask = if is_first { now } else { renewal_info::after_failure(now) };
+        self.ask = asked.map(|_| ask);
         self.has_answered = false;
         self.expiry = info.as_ref().map(|info| info.expiry);
         self.renewal = match &info {
@@ -134,6 +148,16 @@ impl RenewedHost {
             Some(info) if !info.uncovered.is_empty() => now,
             Some(info) => renewal_time(info.start, info.expiry, random_part()),
             None => now,
+        };
+        self.not_before = match &info {
+            Some(info) if info.uncovered.is_empty() => {
+                let validity = info.expiry.duration_since(info.start).unwrap_or_default();
+                let pause = REPLACED_AFTER.min(validity / REPLACED_AFTER_PART);
+                // The clock of the server that wrote it may be ahead.
+                let written = self.path.metadata().and_then(|file| file.modified());
+                written.map_or(now, |written| written.min(now)) + pause
+            }
+            _ => now,
         };
         info.is_some()
     }
@@ -149,8 +173,12 @@ impl RenewedHost {
 
     /// Returns whether an attempt is to be made.
     fn is_due(&self, files: &AcmeFiles, now: SystemTime) -> bool {
-        self.renewal <= now
-            && failures(files, self.name()).is_none_or(|failures| failures.next_attempt <= now)
+        self.renewal.max(self.not_before) <= now
+            && self.failures(files).is_none_or(|failures| failures.next_attempt <= now)
+    }
+
+    fn failures(&self, files: &AcmeFiles) -> Option<Failures> {
+        self.unsaved.or_else(|| failures(files, self.name()))
     }
 }
 
@@ -172,7 +200,6 @@ impl<'a> Renewer<'a> {
     /// Renews until it is dropped.
     pub async fn run(mut self) -> Infallible {
         let retry = Arc::clone(&self.retry);
-        self.metrics.clear_renewals();
         loop {
             self.look();
             self.renew().await;
@@ -238,8 +265,9 @@ impl<'a> Renewer<'a> {
             let renewed = timeout(ATTEMPT_TIMEOUT, self.renew_one(place, &mut account)).await;
             let renewed = renewed.unwrap_or_else(|_| Err(anyhow!("the authority is too slow")));
             self.metrics.on_order(renewed.is_ok());
-            if let Err(e) = renewed {
-                self.note_failure(place, &e);
+            match renewed {
+                Ok(()) => self.hosts[place].unsaved = None,
+                Err(e) => self.note_failure(place, &e),
             }
             self.look();
         }
@@ -273,7 +301,10 @@ impl<'a> Renewer<'a> {
         match answer {
             Ok(suggested) => {
                 // A third of the validity is left in any case.
-                host.renewal = host.renewal.min(suggested.at);
+                if suggested.at < host.renewal {
+                    host.renewal = suggested.at;
+                    host.not_before = suggested.at;
+                }
                 host.ask = Some(suggested.ask_again);
                 host.has_answered = true;
             }
@@ -303,21 +334,24 @@ impl<'a> Renewer<'a> {
             repetitions += 1;
         };
         storage::write(&host.path, issued.as_bytes())?;
+        // Its file system may have given the file a mode that is refused.
+        CertifiedKey::read_acme(files, &host.names)?.context("the new certificate is gone")?;
         let _ = std::fs::remove_file(files.failures(host.name()));
         notice!("ACME: there is a new certificate of {}", host.names.join(", "));
         Ok(())
     }
 
     /// Tells of a failure once, and delays the next attempt of all servers.
-    fn note_failure(&self, place: usize, error: &anyhow::Error) {
-        let host = &self.hosts[place];
+    fn note_failure(&mut self, place: usize, error: &anyhow::Error) {
+        let host = &mut self.hosts[place];
         let now = clock::wall_now();
         let pause = Duration::from_secs(self.settings.options.acme_retry.into());
         let not_before = order::no_order_before(error, now);
-        let previous = failures(&self.files, host.name());
+        let previous = host.failures(&self.files);
         let failures = Failures::and(previous, now, pause, not_before, random_part());
         let path = self.files.failures(host.name());
         let written = storage::write(&path, failures.to_string().as_bytes());
+        host.unsaved = written.is_err().then_some(failures);
         let certificate = match host.expiry {
             Some(expiry) => {
                 format!("which expires at {}", humantime::format_rfc3339_seconds(expiry))
@@ -335,8 +369,9 @@ impl<'a> Renewer<'a> {
         }
     }
 
-    fn forget_failures(&self) {
-        for host in &self.hosts {
+    fn forget_failures(&mut self) {
+        for host in &mut self.hosts {
+            host.unsaved = None;
             let _ = std::fs::remove_file(self.files.failures(host.name()));
         }
     }
@@ -412,13 +447,19 @@ mod tests {
         look((false, false));
         failed(Duration::ZERO);
         look((false, true));
-        for (names, days, is_due) in [
-            (&both[..], [50, 40], false),
-            (&both, [65, 25], true),
-            (&both, [90, 0], true),
-            (&both[..1], [50, 40], true),
+        for (names, days, age, is_due) in [
+            (&both[..], [50, 40], DAY, false),
+            (&both, [65, 25], DAY, true),
+            (&both, [90, 0], DAY, true),
+            (&both[..1], [50, 40], Duration::ZERO, true),
+            // Just written: the clock is wrong, here or where it was written.
+            (&both, [65, 25], Duration::ZERO, false),
+            (&both, [65, 25], REPLACED_AFTER / 2, false),
+            (&both, [65, 25], REPLACED_AFTER, true),
         ] {
             write(&certificate, names, days);
+            let file = std::fs::File::options().write(true).open(&certificate).unwrap();
+            file.set_modified(now - age).unwrap();
             look((true, is_due));
             look((false, is_due));
         }
@@ -473,6 +514,28 @@ mod tests {
     }
 
     #[test]
+    fn failure_that_cannot_be_written_delays_the_next_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path());
+        let metrics = AcmeMetrics::register(&mut Registry::default());
+        let on_renewal: OnRenewal = Box::new(|| ());
+        let mut renewer = Renewer::new(&settings, &metrics, &on_renewal, Arc::default()).unwrap();
+        // Nothing can be renamed to it.
+        std::fs::create_dir_all(renewer.files.failures("a.example").join("x")).unwrap();
+        for count in 1..3 {
+            assert_eq!(renewer.due(), [0]);
+            renewer.note_failure(0, &anyhow!("no room"));
+            assert!(renewer.due().is_empty());
+            let failures = renewer.hosts[0].unsaved.as_mut().unwrap();
+            assert_eq!(failures.count, count);
+            failures.next_attempt = clock::wall_now();
+        }
+        renewer.hosts[0].unsaved.as_mut().unwrap().next_attempt += DAY;
+        renewer.forget_failures();
+        assert_eq!(renewer.due(), [0]);
+    }
+
+    #[test]
     fn authority_can_only_have_a_certificate_renewed_earlier() {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings(dir.path());
@@ -491,5 +554,10 @@ mod tests {
             assert_eq!(renewer.hosts[0].renewal, expected, "{answer:?}");
         }
         assert_eq!(renewer.due(), [0]);
+        // What replaces it is not asked about at once.
+        assert!(renewer.asked().is_empty());
+        write(&renewer.files.certificate("a.example"), &["a.example", "b.example"], [1, 80]);
+        renewer.look();
+        assert!(renewer.asked().is_empty() && renewer.due().is_empty());
     }
 }

@@ -165,18 +165,18 @@ impl Certificates {
     }
 
     /// Returns the certificates with those that ACME has brought since they were read, if there are
-    /// any.
-    ///
-    /// # Errors
-    ///
-    /// One line that names the unusable file.
-    pub fn with_acme_renewals(&self, config: &Config) -> anyhow::Result<Option<Self>> {
+    /// any. A host whose file cannot be used keeps its certificate.
+    pub fn with_acme_renewals(&self, config: &Config) -> Option<Self> {
         let mut renewed = self.clone();
         for host in config.file.named().filter(|host| host.acme) {
             let Some(in_use) = host.names.first().and_then(|name| self.named.find(name)) else {
                 continue;
             };
-            let Some(certified_key) = CertifiedKey::of_acme(config, &host)? else { continue };
+            let of_acme = CertifiedKey::of_acme(config, &host).unwrap_or_else(|e| {
+                warn!("{e:#}; the certificate in use stays");
+                None
+            });
+            let Some(certified_key) = of_acme else { continue };
             if in_use.only().is_some_and(|in_use| in_use.is_same(&certified_key)) {
                 continue;
             }
@@ -188,7 +188,7 @@ impl Certificates {
                 renewed.named.replace(name, Arc::clone(&keys));
             }
         }
-        Ok((renewed.list != self.list).then_some(renewed))
+        (renewed.list != self.list).then_some(renewed)
     }
 
     /// Returns when the first certificate of each host expires.

@@ -115,7 +115,7 @@ impl Reloader {
     ///
     /// One line that names what cannot be used.
     pub fn read_acme(&mut self) -> anyhow::Result<Option<Reloaded>> {
-        let renewed = self.resources.certificates.with_acme_renewals(&self.config)?;
+        let renewed = self.resources.certificates.with_acme_renewals(&self.config);
         let Some(certificates) = renewed else { return Ok(None) };
         let resources = Resources { certificates, ..self.resources.clone() };
         let (workers, tcp) = self.configs(&self.config.flags, &self.listeners, &resources)?;
