@@ -12,5 +12,7 @@ pub mod notices;
 pub mod ranking;
 #[path = "../../apps/edge-server/src/admission/surplus_handshakes.rs"]
 pub mod surplus_handshakes;
+#[path = "../../apps/edge-server/src/admission/thread_priority.rs"]
+pub mod thread_priority;
 #[path = "../../apps/edge-server/src/admission/token_bucket.rs"]
 pub mod token_bucket;

@@ -108,8 +108,9 @@ impl RequestSummary {
             .chain(&mut self.user_agent)
             .chain(&mut self.referer)
         {
-            let end = text.floor_char_boundary(SHORT_BYTES_MAX);
-            text.truncate(end);
+            let ends = (0..=text.len().min(SHORT_BYTES_MAX)).rev();
+            let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+            text.truncate(end.unwrap_or(0));
             text.shrink_to_fit();
         }
     }
@@ -136,5 +137,23 @@ pub mod tests {
             bytes: 1,
             complete: true,
         }
+    }
+
+    #[test]
+    fn shortened_summary_has_the_beginning_of_each_text() {
+        let long = "é".repeat(300);
+        let line = |name: &'static str, value| FieldLine { name: name.as_bytes(), value };
+        let lines = [
+            line(":method", b"GET"),
+            line(":path", long.as_bytes()),
+            line("user-agent", long.as_bytes()),
+            line("user-agent", b"second"),
+        ];
+        let mut summary = RequestSummary::read(lines);
+        assert_eq!(summary.bytes(), 3 + 2 * long.len());
+        summary.shorten();
+        let short = "é".repeat(SHORT_BYTES_MAX / 2);
+        assert_eq!((summary.method.as_str(), &summary.path), ("GET", &short));
+        assert_eq!((summary.user_agent, summary.referer), (Some(short), None));
     }
 }
