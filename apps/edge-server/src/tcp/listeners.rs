@@ -11,6 +11,7 @@ use rustix::net::AddressFamily;
 use rustix::net::Shutdown;
 use rustix::net::SocketFlags;
 use rustix::net::SocketType;
+use tokio::net::TcpListener;
 
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
@@ -42,6 +43,18 @@ pub fn bind(address: SocketAddr) -> io::Result<OwnedFd> {
 pub fn adopt(socket: OwnedFd) -> io::Result<(SocketAddr, OwnedFd)> {
     net::listen(&socket, BACKLOG)?;
     Ok((net::getsockname(&socket)?.try_into()?, socket))
+}
+
+/// Listens again on a socket that the process with another descriptor of it may have [stopped](stop()).
+///
+/// # Errors
+///
+/// The process can watch no more sockets.
+pub fn listen_again(listener: TcpListener) -> io::Result<TcpListener> {
+    // What tokio has seen of a stopped socket stays until it is watched anew.
+    let listener = listener.into_std()?;
+    net::listen(&listener, BACKLOG)?;
+    TcpListener::from_std(listener)
 }
 
 /// Refuses connections, also those that would wait for a process with another descriptor of the

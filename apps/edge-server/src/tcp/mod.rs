@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use log::debug;
+use log::warn;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
 use tokio::net::TcpListener;
@@ -235,22 +236,32 @@ impl TcpHandle {
 
 /// Accepts connections of a socket while the server serves.
 async fn accept(
-    listener: TcpListener,
+    mut listener: TcpListener,
     purpose: Purpose,
     services: Arc<TcpServices>,
     connections: mpsc::WeakSender<()>,
 ) {
     let mut stage = services.stage.clone();
+    let mut was_handed_over = false;
     loop {
         let now = *stage.borrow_and_update();
         match now {
             TcpStage::Draining { is_handed_over: false, .. } => return listeners::stop(&listener),
             TcpStage::Draining { .. } | TcpStage::Closing => return,
             TcpStage::HandedOver { .. } => {
+                was_handed_over = true;
                 if stage.changed().await.is_err() {
                     return;
                 }
                 continue;
+            }
+            TcpStage::Serving if std::mem::take(&mut was_handed_over) => {
+                listener = match listeners::listen_again(listener) {
+                    Ok(listener) => listener,
+                    Err(e) => {
+                        return warn!("cannot listen over TCP again: {e}; restart the server")
+                    }
+                };
             }
             TcpStage::Serving => (),
         }

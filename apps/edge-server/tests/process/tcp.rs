@@ -388,6 +388,21 @@ fn drain_finishes_responses_and_accepts_nobody() {
 }
 
 #[test]
+fn old_server_serves_again_when_the_new_one_has_drained() {
+    let (line, mut old) = Line::begin();
+    let mut new = line.succeed();
+    old.wait_for("handed over");
+    new.ask_to_drain();
+    old.wait_for("serving again");
+    assert!(new.end().0.success());
+    for version in VERSIONS {
+        let mut client = TcpClient::connect(line.address, "localhost", version);
+        assert_eq!(client.get("localhost", "/bytes/5", &[]).body().len(), 5, "{version:?}");
+    }
+    assert!(old.stop().success());
+}
+
+#[test]
 fn takeover_loses_no_request() {
     let (line, mut old) = Line::begin_with(&["--tcp", "on"]);
     let over = Arc::new(AtomicBool::new(false));
