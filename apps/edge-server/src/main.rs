@@ -69,6 +69,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::process_log;
 use crate::telemetry::process_log::notice;
 use crate::telemetry::qlog;
+use crate::telemetry::shutdown_log::ShutdownLog;
 use crate::telemetry::standard_error::StandardError;
 use crate::worker::eviction_log;
 
@@ -171,6 +172,7 @@ fn tcp_server(
     sockets: Vec<ListenerSocket>,
     resources: &Resources,
     services: &SharedServices<'_>,
+    shutdown_log: ShutdownLog,
 ) -> anyhow::Result<Option<TcpServer>> {
     if sockets.is_empty() {
         return Ok(None);
@@ -179,6 +181,7 @@ fn tcp_server(
         prefix_lengths: PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 },
         metrics: services.metrics.tcp.clone(),
         access_log: services.access_log.cloned(),
+        shutdown_log,
     };
     shared.metrics.start();
     let (config, drain) = (resources.tcp_config(cli)?, Duration::from_secs(cli.drain.into()));
@@ -230,7 +233,8 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     };
     let workers = Workers::new(config, &resources, &services, sockets)?;
 
-    let mut tcp = tcp_server(cli, tcp_sockets, &resources, &services)?;
+    let shutdown_log = workers.shutdown_log.clone();
+    let mut tcp = tcp_server(cli, tcp_sockets, &resources, &services, shutdown_log)?;
 
     print_notices(config);
     let commands = Arc::new(workers.commands);

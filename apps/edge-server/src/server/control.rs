@@ -24,6 +24,7 @@ use crate::tcp::TcpHandle;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::admin::socket::Controls;
+use crate::telemetry::admin::socket::TcpConnectionInfo;
 use crate::telemetry::health::Health;
 use crate::telemetry::process_log::notice;
 use crate::worker::command::Command;
@@ -191,6 +192,10 @@ impl Controls for Control {
         }
         listed.truncate(max);
         (open, listed)
+    }
+
+    fn tcp_connections(&self, max: usize) -> Option<(usize, Vec<TcpConnectionInfo>)> {
+        self.tcp.as_ref().map(|tcp| tcp.connections(max))
     }
 
     fn certificates(&self) -> Vec<CertificateInfo> {

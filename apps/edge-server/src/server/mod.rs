@@ -47,6 +47,7 @@ use crate::server::takeover::WorkerDescriptors;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::shutdown_log::ShutdownLog;
 use crate::worker;
 use crate::worker::command::CommandSender;
 use crate::worker::event_loop::EventLoop;
@@ -56,7 +57,6 @@ use crate::worker::poller::Poller;
 use crate::worker::relay::OlderProcess;
 use crate::worker::relay::ProcessRelay;
 use crate::worker::shutdown_barrier::ShutdownBarrier;
-use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::Worker;
 
 /// Attempts to open the sockets before their use by another process is an error.

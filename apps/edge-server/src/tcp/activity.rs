@@ -1,4 +1,4 @@
-//! ConnectionActivity of one TCP connection: whether it is idle, or stalls.
+//! Activity of one TCP connection: whether it is idle, or stalls.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
@@ -13,7 +13,6 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::admission::connection_limits::ClientGroup;
-
 use crate::config::limits::Limits;
 use crate::connection::progress::ProgressMeter;
 use crate::connection::progress::IDLE_MIN;
@@ -30,8 +29,7 @@ const FIRST_REQUEST_MIN: Duration = Duration::from_secs(3);
 pub struct ConnectionActivity {
     under_way: AtomicU32,
 
-    /// Notified when the first exchange begins.
-    first: Notify,
+    /// Whether there has been an exchange.
     has_begun: AtomicBool,
 
     /// Content of requests and responses.
@@ -80,7 +78,6 @@ impl ConnectionActivity {
     pub fn new(groups: [ClientGroup; 2], now: Instant) -> Self {
         Self {
             under_way: AtomicU32::new(0),
-            first: Notify::new(),
             has_begun: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
             since: Mutex::new(now),
@@ -98,15 +95,14 @@ impl ConnectionActivity {
 
     /// Returns from when on another connection may have its place, if nothing moves.
     pub fn idle_from(&self, now: Instant) -> Instant {
-        let idle_min = match self.has_begun.load(Ordering::Relaxed) {
+        let idle_min = match self.has_begun() {
             true => IDLE_MIN,
             false => FIRST_REQUEST_MIN,
         };
         match self.idle_since() {
             Some(since) => since + idle_min,
             None => {
-                let moved_bytes = || self.moved_bytes.load(Ordering::Relaxed);
-                let stuck_from = lock(&self.progress).on_turn(false, moved_bytes, now);
+                let stuck_from = lock(&self.progress).on_turn(false, || self.moved_bytes(), now);
                 stuck_from.max(*lock(&self.since) + STUCK_MIN)
             }
         }
@@ -130,16 +126,27 @@ impl ConnectionActivity {
         if self.under_way.fetch_add(1, Ordering::Relaxed) == 0 {
             *lock(&self.since) = now;
         }
-        if !self.has_begun.swap(true, Ordering::Relaxed) {
-            self.first.notify_one();
-        }
+        self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the first exchange has begun.
-    pub async fn first_begun(&self) {
-        while !self.has_begun.load(Ordering::Relaxed) {
-            self.first.notified().await;
-        }
+    /// Returns whether there has been an exchange.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Returns how much content of requests and responses has moved, in bytes.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of exchanges under way.
+    pub fn under_way(&self) -> u32 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Returns since when no exchange is under way, unless one is.
+    pub fn idle_since(&self) -> Option<Instant> {
+        (self.under_way() == 0).then(|| *lock(&self.since))
     }
 
     /// Notes that content has moved.
@@ -152,11 +159,6 @@ impl ConnectionActivity {
         if self.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
             *lock(&self.since) = now;
         }
-    }
-
-    fn idle_since(&self) -> Option<Instant> {
-        let is_idle = self.under_way.load(Ordering::Relaxed) == 0;
-        is_idle.then(|| *lock(&self.since))
     }
 }
 
@@ -184,7 +186,7 @@ impl Watch {
         if self.old_at.take_if(|old_at| *old_at <= now).is_some() {
             return Some(Timeout::Age);
         }
-        let moved_bytes = activity.moved_bytes.load(Ordering::Relaxed);
+        let moved_bytes = activity.moved_bytes();
         let (began, moved_before) = self.period;
         if let Some(since) = activity.idle_since() {
             self.period = (now, moved_bytes);
@@ -209,7 +211,7 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     use ab_test::ClientUnit;
@@ -218,7 +220,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn groups() -> [ClientGroup; 2] {
+    /// Groups of a client.
+    pub fn groups() -> [ClientGroup; 2] {
         let subnet = "192.0.2.0/24".parse().unwrap();
         [
             ClientGroup::Subnet(subnet),

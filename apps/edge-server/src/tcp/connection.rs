@@ -1,9 +1,12 @@
 //! One TCP connection, from its handshake to its end.
 
 use std::future::poll_fn;
+use std::future::Future;
 use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -14,7 +17,6 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
-use hyper_util::server::graceful::GracefulConnection;
 use log::debug;
 use quiche::clock;
 use tokio::io::BufReader;
@@ -26,9 +28,12 @@ use tokio_boring::SslStreamBuilder;
 
 use crate::acme::challenges::ALPN_PROTOCOL;
 use crate::config::limits::Limits;
+use crate::http::exchange::Protocol;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
 use crate::tcp::fair_reader::FairReader;
+use crate::tcp::leaving::Leaving;
+use crate::tcp::linger::linger;
 use crate::tcp::peer::Peer;
 use crate::tcp::request_set::RequestSet;
 use crate::tcp::send_buffer::SEND_BUFFER_BYTES_MAX;
@@ -49,10 +54,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// How long the client may take to hear that its connection ends.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// How long a new client may take for its first request when the server is about to leave: more than
-/// a round trip of any path.
-const FIRST_REQUEST: Duration = Duration::from_secs(1);
-
 /// Connection whose handshake is done.
 type TlsStream = SslStream<BufReader<TcpStream>>;
 
@@ -65,12 +66,7 @@ pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
     // Responses are written in large pieces.
     let _ = stream.set_nodelay(true);
     let ended = match handshake(stream, &config).await {
-        Ok(stream) => match stream.ssl().selected_alpn_protocol() {
-            Some(HTTP2) => serve_http2(stream, &peer, &config.limits).await,
-            // The handshake was all.
-            Some(ALPN_PROTOCOL) => Ok(()),
-            _ => serve_http1(stream, &peer, &config.limits).await,
-        },
+        Ok(stream) => serve_requests(stream, &peer, &config.limits).await,
         Err(why) => {
             peer.services.metrics.count_handshake_failure();
             Err(why)
@@ -88,17 +84,41 @@ async fn handshake(stream: TcpStream, config: &TcpConfig) -> anyhow::Result<TlsS
     accepted.context("the handshake timed out")?.context("the handshake failed")
 }
 
-async fn serve_http1(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> anyhow::Result<()> {
+async fn serve_requests(
+    mut stream: TlsStream,
+    peer: &Arc<Peer>,
+    limits: &Limits,
+) -> anyhow::Result<()> {
+    match stream.ssl().selected_alpn_protocol() {
+        Some(HTTP2) => serve_http2(&mut stream, peer, limits).await?,
+        // The handshake was all.
+        Some(ALPN_PROTOCOL) => return Ok(()),
+        _ => serve_http1(&mut stream, peer, limits).await?,
+    }
+    linger(stream.get_ref().get_ref(), limits.stall_time()).await;
+    Ok(())
+}
+
+async fn serve_http1(
+    stream: &mut TlsStream,
+    peer: &Arc<Peer>,
+    limits: &Limits,
+) -> anyhow::Result<()> {
     let service = service_fn(|request| respond(Arc::clone(peer), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.stall_time())
         .max_buf_size(HEADER_BUFFER_BYTES_MIN.max(limits.header_bytes_max as usize))
         .serve_connection(TokioIo::new(FairReader::new(stream)), service);
-    drive(connection, RequestSet::default(), peer, limits).await
+    let driver = Driver::new(Protocol::Http11, peer, limits);
+    driver.drive(connection, http1::Connection::graceful_shutdown, RequestSet::default()).await
 }
 
-async fn serve_http2(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> anyhow::Result<()> {
+async fn serve_http2(
+    stream: &mut TlsStream,
+    peer: &Arc<Peer>,
+    limits: &Limits,
+) -> anyhow::Result<()> {
     let service_peer = Arc::clone(peer);
     let service = service_fn(move |request| respond(Arc::clone(&service_peer), request));
     let requests = RequestSet::default();
@@ -110,51 +130,80 @@ async fn serve_http2(stream: TlsStream, peer: &Arc<Peer>, limits: &Limits) -> an
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .serve_connection(TokioIo::new(FairReader::new(stream)), service);
-    drive(connection, requests, peer, limits).await
+    let driver = Driver::new(Protocol::Http2, peer, limits);
+    driver.drive(connection, http2::Connection::graceful_shutdown, requests).await
 }
 
-/// Drives a connection until it ends, or times out, or the server closes it.
-async fn drive<C>(
-    connection: C,
-    mut requests: RequestSet,
-    peer: &Peer,
-    limits: &Limits,
-) -> anyhow::Result<()>
-where
-    C: GracefulConnection<Error = hyper::Error>,
-{
-    let mut connection = pin!(connection);
-    let mut stage = peer.services.stage.clone();
-    let mut watch = Watch::new(limits, clock::now());
-    let mut close_at = None;
-    let mut has_left = false;
-    loop {
-        let is_leaving = match *stage.borrow_and_update() {
-            TcpStage::Serving => false,
-            TcpStage::HandedOver { .. } | TcpStage::Draining { .. } => true,
-            TcpStage::Closing => return Ok(()),
-        };
-        let check_at = close_at.unwrap_or_else(|| watch.next_check(&peer.activity));
-        tokio::select! {
-            ended = poll_fn(|cx| requests.poll_with(connection.as_mut(), cx)) => return Ok(ended?),
-            changed = stage.changed() => changed?,
-            // HTTP/1.1 cannot tell a new client that its first request comes too late.
-            _ = timeout(FIRST_REQUEST, peer.activity.first_begun()), if is_leaving && !has_left => {
-                has_left = true;
-                connection.as_mut().graceful_shutdown();
+/// Driver of one connection.
+struct Driver<'a> {
+    peer: &'a Peer,
+    leaving: Leaving,
+    watch: Watch,
+
+    /// When an idle client has had the time to let go.
+    close_at: Option<Instant>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(protocol: Protocol, peer: &'a Peer, limits: &Limits) -> Self {
+        let watch = Watch::new(limits, clock::now());
+        Self { peer, leaving: Leaving::new(protocol), watch, close_at: None }
+    }
+
+    /// Drives a connection until it ends.
+    ///
+    /// # Errors
+    ///
+    /// It has failed or timed out, or the server closes it.
+    async fn drive<C>(
+        mut self,
+        connection: C,
+        shut_down: impl Fn(Pin<&mut C>),
+        mut requests: RequestSet,
+    ) -> anyhow::Result<()>
+    where
+        C: Future<Output = hyper::Result<()>>,
+    {
+        let mut connection = pin!(connection);
+        let mut stage = self.peer.services.stage.clone();
+        loop {
+            let now = *stage.borrow_and_update();
+            ensure!(now != TcpStage::Closing, "the server closes it");
+            self.leaving.set(now != TcpStage::Serving, clock::now());
+            let ends = tokio::select! {
+                ended = poll_fn(|cx| requests.poll_with(connection.as_mut(), cx)) => return Ok(ended?),
+                changed = stage.changed() => changed.map(|()| false)?,
+                () = self.peer.closing.notified() => true,
+                () = sleep_until(self.next_check().into()) => self.check()?,
+            };
+            if ends {
+                shut_down(connection.as_mut());
             }
-            () = peer.closing.notified() => connection.as_mut().graceful_shutdown(),
-            () = sleep_until(check_at.into()) => {
-                ensure!(close_at.is_none(), "the client does not let go");
-                match watch.check(&peer.activity, clock::now()) {
-                    None => (),
-                    Some(Timeout::Stalled) => bail!("a request or response stalls"),
-                    Some(Timeout::Age) => connection.as_mut().graceful_shutdown(),
-                    Some(Timeout::Idle) => {
-                        connection.as_mut().graceful_shutdown();
-                        close_at = Some(clock::now() + CLOSING);
-                    }
-                }
+        }
+    }
+
+    fn next_check(&self) -> Instant {
+        let activity = &self.peer.activity;
+        let check_at = self.close_at.unwrap_or_else(|| self.watch.next_check(activity));
+        let leaves_at = self.leaving.next_check(activity, clock::now());
+        leaves_at.map_or(check_at, |at| at.min(check_at))
+    }
+
+    /// Returns whether the connection is to end once its requests have.
+    fn check(&mut self) -> anyhow::Result<bool> {
+        let (activity, now) = (&self.peer.activity, clock::now());
+        let leaves = self.leaving.check(activity, now);
+        if let Some(close_at) = self.close_at {
+            ensure!(now < close_at, "the client does not let go");
+            return Ok(leaves);
+        }
+        match self.watch.check(activity, now) {
+            None => Ok(leaves),
+            Some(Timeout::Stalled) => bail!("a request or response stalls"),
+            Some(Timeout::Age) => Ok(true),
+            Some(Timeout::Idle) => {
+                self.close_at = Some(now + CLOSING);
+                Ok(true)
             }
         }
     }

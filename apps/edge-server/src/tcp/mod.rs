@@ -8,7 +8,9 @@ mod activity;
 mod connection;
 mod exchange;
 mod fair_reader;
+mod leaving;
 mod limiter;
+mod linger;
 pub mod listeners;
 mod peer;
 mod redirect;
@@ -43,12 +45,17 @@ use tokio::time::sleep_until;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::thread_priority;
 use crate::tcp::limiter::Limiter;
+use crate::tcp::peer::OpenConnections;
 use crate::tcp::peer::Peer;
 use crate::tcp::peer::TcpServices;
 use crate::tcp::settings::TcpConfig;
 use crate::tcp::stage::TcpStage;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket::TcpConnectionInfo;
 use crate::telemetry::metrics::TcpMetrics;
+use crate::telemetry::process_log::notice;
+use crate::telemetry::shutdown_log::ClosingReason;
+use crate::telemetry::shutdown_log::ShutdownLog;
 
 /// Pause after a failure to accept, such as no free file descriptors.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -77,13 +84,13 @@ pub struct TcpResources {
     pub prefix_lengths: PrefixLengths,
     pub metrics: TcpMetrics,
     pub access_log: Option<AccessLog>,
+    pub shutdown_log: ShutdownLog,
 }
 
 /// The TCP side, before and after it serves.
 pub struct TcpServer {
     runtime: Runtime,
     handle: TcpHandle,
-    services: Arc<TcpServices>,
     listeners: Vec<(TcpListener, Purpose)>,
 
     /// Closed when every connection has ended.
@@ -95,6 +102,7 @@ pub struct TcpServer {
 pub struct TcpHandle {
     stage: Arc<watch::Sender<TcpStage>>,
     config: Arc<watch::Sender<Arc<TcpConfig>>>,
+    services: Arc<TcpServices>,
 
     /// How long clients may finish what they have requested.
     drain: Duration,
@@ -129,8 +137,11 @@ impl TcpServer {
             files: FileLimiter::default(),
             metrics: shared.metrics,
             access_log: shared.access_log,
+            shutdown_log: shared.shutdown_log,
+            open: OpenConnections::default(),
             connections_ever: AtomicU64::new(0),
         };
+        let services = Arc::new(services);
         let watched = {
             let _context = runtime.enter();
             sockets
@@ -144,8 +155,7 @@ impl TcpServer {
         };
         Ok(Self {
             runtime,
-            handle: TcpHandle { stage: Arc::new(stage), config: Arc::new(config), drain },
-            services: Arc::new(services),
+            handle: TcpHandle { stage: Arc::new(stage), config: Arc::new(config), services, drain },
             listeners: watched,
             connections: mpsc::channel(1),
         })
@@ -159,7 +169,8 @@ impl TcpServer {
     /// Begins to accept connections.
     pub fn start(&mut self) {
         for (listener, purpose) in std::mem::take(&mut self.listeners) {
-            let services = Arc::clone(&self.services);
+            announce(&listener, purpose);
+            let services = Arc::clone(&self.handle.services);
             let connections = self.connections.0.downgrade();
             self.runtime.spawn(accept(listener, purpose, services, connections));
         }
@@ -167,9 +178,9 @@ impl TcpServer {
 
     /// Waits until every connection has ended, or their time is over.
     pub fn wait(self) {
-        let Self { runtime, handle, services, connections: (sender, mut open), .. } = self;
+        let Self { runtime, handle, connections: (sender, mut open), .. } = self;
         drop(sender);
-        let mut stage = services.stage.clone();
+        let mut stage = handle.services.stage.clone();
         runtime.block_on(async {
             loop {
                 let until = match *stage.borrow_and_update() {
@@ -179,12 +190,15 @@ impl TcpServer {
                 };
                 tokio::select! {
                     _ = open.recv() => break,
-                    () = sleep_until(until.into()) => break,
+                    () = sleep_until(until.into()) => {
+                        handle.services.shutdown_log.on_closing(ClosingReason::DrainTimeout);
+                        break;
+                    }
                     _ = stage.changed() => (),
                 }
             }
         });
-        handle.close();
+        handle.enter_closing();
         runtime.shutdown_timeout(SHUTDOWN);
     }
 }
@@ -222,6 +236,16 @@ impl TcpHandle {
 
     /// Closes every connection.
     pub fn close(&self) {
+        self.services.shutdown_log.on_closing(ClosingReason::Commanded);
+        self.enter_closing();
+    }
+
+    /// Returns how many connections there are, and the state of up to `max` of them.
+    pub fn connections(&self, max: usize) -> (usize, Vec<TcpConnectionInfo>) {
+        self.services.open.list(max, clock::now())
+    }
+
+    fn enter_closing(&self) {
         self.change(|now| (*now != TcpStage::Closing).then_some(TcpStage::Closing));
     }
 
@@ -231,6 +255,16 @@ impl TcpHandle {
             *now = next.unwrap_or(*now);
             next.is_some()
         });
+    }
+}
+
+fn announce(listener: &TcpListener, purpose: Purpose) {
+    let Ok(address) = listener.local_addr() else { return };
+    match purpose {
+        Purpose::Https => notice!("listening over TCP on {address}, for HTTP/2 and HTTP/1.1"),
+        Purpose::Redirect { https_port } => {
+            notice!("redirecting plain HTTP on {address} to HTTPS at port {https_port}");
+        }
     }
 }
 
@@ -312,7 +346,7 @@ fn begin(
         match purpose {
             Purpose::Https => {
                 let _counted = services.metrics.count_connection();
-                let peer = Arc::new(Peer::new(&services, address, local, permit));
+                let peer = Peer::new(&services, address, local, permit);
                 tokio::select! {
                     () = peer.activity.evicted() => debug!("{}: makes room for another client", peer.name),
                     () = connection::serve(stream, Arc::clone(&peer)) => (),

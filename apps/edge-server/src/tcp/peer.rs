@@ -1,12 +1,19 @@
 //! Peer of one TCP connection, and what serves it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::Weak;
+use std::time::Instant;
 
 use ab_test::ClientUnit;
+use quiche::clock;
 use tokio::sync::watch;
 use tokio::sync::Notify;
 
@@ -19,7 +26,9 @@ use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::settings::TcpConfig;
 use crate::tcp::stage::TcpStage;
 use crate::telemetry::access_log::AccessLog;
+use crate::telemetry::admin::socket::TcpConnectionInfo;
 use crate::telemetry::metrics::TcpMetrics;
+use crate::telemetry::shutdown_log::ShutdownLog;
 
 /// What all TCP connections share.
 pub struct TcpServices {
@@ -31,8 +40,14 @@ pub struct TcpServices {
     pub files: FileLimiter,
     pub metrics: TcpMetrics,
     pub access_log: Option<AccessLog>,
+    pub shutdown_log: ShutdownLog,
+    pub open: OpenConnections,
     pub connections_ever: AtomicU64,
 }
+
+/// Open connections by their numbers.
+#[derive(Default)]
+pub struct OpenConnections(Mutex<BTreeMap<u64, Weak<Peer>>>);
 
 /// Peer of one connection.
 pub struct Peer {
@@ -44,6 +59,8 @@ pub struct Peer {
 
     /// Name of the connection in logs.
     pub name: String,
+    number: u64,
+    started: Instant,
 
     pub activity: Arc<ConnectionActivity>,
     pub files: FileAccount,
@@ -64,20 +81,75 @@ impl Peer {
         address: SocketAddr,
         local: SocketAddr,
         permit: Permit,
-    ) -> Self {
+    ) -> Arc<Self> {
+        services.shutdown_log.on_connection();
         let number = services.connections_ever.fetch_add(1, Ordering::Relaxed);
         let files = services.files.account(permit.subnet, ClientUnit::of(address.ip()));
-        Self {
+        let peer = Arc::new(Self {
             services: Arc::clone(services),
             address,
             local,
             name: format!("tcp-{number}"),
+            number,
+            started: clock::now(),
             activity: Arc::clone(&permit.activity),
             files,
             send_buffer: Arc::default(),
             summary_bytes: AtomicUsize::new(0),
             closing: Notify::new(),
             _permit: permit,
+        });
+        services.open.insert(number, &peer);
+        peer
+    }
+
+    /// Returns the state of the connection.
+    fn info(&self, now: Instant) -> TcpConnectionInfo {
+        let Self { name, address, activity, .. } = self;
+        TcpConnectionInfo {
+            connection: name.clone(),
+            client: address.to_string(),
+            age_s: now.saturating_duration_since(self.started).as_secs_f64(),
+            requests: activity.under_way(),
+            idle_s: activity
+                .idle_since()
+                .map(|since| now.saturating_duration_since(since).as_secs_f64()),
+            moved_bytes: activity.moved_bytes(),
         }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let TcpServices { stage, shutdown_log, open, .. } = &*self.services;
+        open.remove(self.number);
+        let stage = *stage.borrow();
+        let is_draining = matches!(stage, TcpStage::HandedOver { .. } | TcpStage::Draining { .. });
+        shutdown_log.on_connection_end(is_draining);
+        shutdown_log.on_closed((stage == TcpStage::Closing).into());
+    }
+}
+
+impl OpenConnections {
+    /// Returns how many connections there are, and the state of up to `max` of them, the oldest first.
+    pub fn list(&self, max: usize, now: Instant) -> (usize, Vec<TcpConnectionInfo>) {
+        let peers = self.peers();
+        let listed: Vec<_> = peers.values().take(max).filter_map(Weak::upgrade).collect();
+        let count = peers.len();
+        // The last to hold a peer removes it.
+        drop(peers);
+        (count, listed.iter().map(|peer| peer.info(now)).collect())
+    }
+
+    fn insert(&self, number: u64, peer: &Arc<Peer>) {
+        self.peers().insert(number, Arc::downgrade(peer));
+    }
+
+    fn remove(&self, number: u64) {
+        self.peers().remove(&number);
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<u64, Weak<Peer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

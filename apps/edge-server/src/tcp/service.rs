@@ -61,11 +61,16 @@ pub async fn respond(
     };
     exchange.on_response(response.status);
     let is_last = response.effect == Some(ConnectionEffect::Close);
+    let leaves = *peer.services.stage.borrow() != TcpStage::Serving;
     let mut response = with_head(response, with_content, &peer, exchange);
     match protocol {
-        _ if !is_last => (),
-        Protocol::Http2 => peer.closing.notify_one(),
-        _ => drop(response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
+        Protocol::Http2 if is_last => peer.closing.notify_one(),
+        // A GOAWAY tells of the end.
+        Protocol::Http2 => (),
+        _ if is_last || leaves => {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        _ => (),
     }
     Ok(response)
 }

@@ -7,4 +7,5 @@ pub mod metrics;
 pub mod printable;
 pub mod process_log;
 pub mod qlog;
+pub mod shutdown_log;
 pub mod standard_error;

@@ -13,7 +13,6 @@ pub mod poller;
 pub mod relay;
 pub mod settings;
 pub mod shutdown_barrier;
-pub mod shutdown_log;
 mod timer_queue;
 
 #[cfg(test)]
@@ -71,14 +70,14 @@ use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::budget::QlogBudget;
 use crate::telemetry::qlog::file::QlogDir;
 use crate::telemetry::qlog::sampling::QlogSample;
+use crate::telemetry::shutdown_log::ClosingReason;
+use crate::telemetry::shutdown_log::ShutdownLog;
 use crate::worker::cid_table::CidTable;
 use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::settings::WorkerConfig;
-use crate::worker::shutdown_log::ClosingReason;
-use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::timer_queue::TimerQueue;
 
 quiche::stand_ins!();
@@ -459,7 +458,8 @@ impl Worker {
     fn enter(&mut self, stage: Stage, reason: ClosingReason, now: Instant) {
         debug!("{stage:?}, {} connections", self.connections.len());
         if stage == Stage::Closing {
-            self.shutdown_log.on_closing(reason, self.connections.len());
+            self.shutdown_log.on_closing(reason);
+            self.shutdown_log.on_closed(self.connections.len() as u64);
             for (_, connection) in &mut self.connections {
                 connection.close(CloseReason::Shutdown, &self.store, now);
             }

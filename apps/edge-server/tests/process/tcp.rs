@@ -402,6 +402,83 @@ fn old_server_serves_again_when_the_new_one_has_drained() {
     assert!(old.stop().success());
 }
 
+/// Sends requests on one connection until the server ends it as its version prescribes, and goes on with
+/// another one. Returns the number of connections.
+fn keep_busy(
+    address: SocketAddr,
+    version: Version,
+    over: &Arc<AtomicBool>,
+) -> thread::JoinHandle<usize> {
+    let over = Arc::clone(over);
+    thread::spawn(move || {
+        let mut connections = 0;
+        while !over.load(Ordering::Relaxed) {
+            let mut client = TcpClient::connect(address, "localhost", version);
+            connections += 1;
+            while !over.load(Ordering::Relaxed) {
+                let request = client.request("GET", "localhost", "/bytes/100", &[], b"");
+                match client.try_send(request) {
+                    Ok(response) if response.headers().contains_key("connection") => break,
+                    Ok(response) => assert_eq!(response.body().len(), 100, "{version:?}"),
+                    // A GOAWAY came before it was sent.
+                    Err(e) if version == Version::Http2 && (e.is_canceled() || e.is_closed()) => {
+                        break
+                    }
+                    Err(e) => panic!("{version:?}: a request is lost: {e:?}"),
+                }
+            }
+        }
+        connections
+    })
+}
+
+#[test]
+fn shutdown_counts_tcp_connections() {
+    for (command, expected) in [
+        (
+            Running::ask_to_drain as fn(&Running),
+            [
+                "the drain has timed out; closing connections: 1",
+                "ended by themselves: 1, closed: 1",
+            ],
+        ),
+        (
+            Running::ask_to_stop,
+            ["stopping; closing connections: 2", "ended by themselves: 0, closed: 2"],
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, address) = serve(dir.path(), &["--speedtest", "--drain", "2"]);
+        let _idle = TcpClient::connect(address, "localhost", Version::Http2);
+        let mut unread = tcp_client::open(address, b"\x08http/1.1");
+        let request = b"GET /bytes/1000000000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        unread.write_all(request).unwrap();
+        unread.read_exact(&mut [0]).unwrap();
+        command(&server);
+        let (status, said) = server.end();
+        assert!(status.success());
+        for line in expected {
+            assert!(said.iter().any(|said| said.ends_with(line)), "{line}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn refused_upload_is_read_before_the_connection_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &[]);
+    let content = vec![7; 20_000_000];
+    let mut client = tcp_client::open(address, b"\x08http/1.1");
+    let head =
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", content.len());
+    client.write_all(head.as_bytes()).unwrap();
+    client.write_all(&content).unwrap();
+    let mut response = String::new();
+    let _ = client.read_to_string(&mut response);
+    assert!(response.starts_with("HTTP/1.1 405 "), "{response}");
+    assert!(server.stop().success());
+}
+
 #[test]
 fn takeover_loses_no_request() {
     let (line, mut old) = Line::begin_with(&["--tcp", "on"]);
@@ -420,6 +497,7 @@ fn takeover_loses_no_request() {
             requests
         })
     });
+    let busy = VERSIONS.map(|version| keep_busy(address, version, &over));
     let mut download = tcp_client::open(address, b"\x08http/1.1");
     download.write_all(b"GET /bytes/30000000 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     download.read_exact(&mut [0]).unwrap();
@@ -434,6 +512,9 @@ fn takeover_loses_no_request() {
     over.store(true, Ordering::Relaxed);
     for client in clients {
         assert!(client.join().unwrap() > 0);
+    }
+    for client in busy {
+        assert!(client.join().unwrap() > 1, "the old server ended one");
     }
     assert!(newest.stop().success());
 }

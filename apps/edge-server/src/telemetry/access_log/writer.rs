@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::queue::LogMessage;
 use super::queue::LogQueue;
+use crate::telemetry::process_log::notice;
 
 /// Path that means standard output.
 const STDOUT: &str = "-";
@@ -26,8 +27,11 @@ pub struct LogWriter {
     output: Box<dyn Write + Send>,
     dropped: Counter,
 
-    /// Whether an error was logged and no write has succeeded since.
-    warned: bool,
+    /// Lines lost since an error was logged, if no write has succeeded since.
+    lost: Option<u64>,
+
+    /// Whether the output ends within a line, the rest of which is lost.
+    ends_in_line: bool,
 }
 
 /// Checks whether the log can be written, without making the file.
@@ -71,7 +75,11 @@ impl LogWriter {
     /// One line that names the file.
     pub fn open(path: &Path, dropped: Counter) -> anyhow::Result<Self> {
         let output = open(path).with_context(|| unwritable(path))?;
-        Ok(Self { path: path.to_owned(), output, dropped, warned: false })
+        Ok(Self::with_output(path, output, dropped))
+    }
+
+    fn with_output(path: &Path, output: Box<dyn Write + Send>, dropped: Counter) -> Self {
+        Self { path: path.to_owned(), output, dropped, lost: None, ends_in_line: false }
     }
 
     /// Handles messages until it is to end.
@@ -101,16 +109,40 @@ impl LogWriter {
 
     fn write(&mut self, lines: &[u8]) {
         let mut left = lines;
-        let written = self.write_from(&mut left);
-        let lost = left.iter().filter(|byte| **byte == b'\n').count();
-        self.dropped.inc_by(lost as u64);
-        match written {
-            Ok(()) => self.warned = false,
-            Err(e) if !std::mem::replace(&mut self.warned, true) => warn!(
-                "cannot write {}: {e}; lines are lost until it is writable again",
-                self.path.display()
-            ),
-            Err(_) => (),
+        let written = self.end_line().and_then(|()| self.write_from(&mut left));
+        if let Some(last) = lines[..lines.len() - left.len()].last() {
+            self.ends_in_line = *last != b'\n';
+        }
+        let lost = left.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.dropped.inc_by(lost);
+        match (written, self.lost) {
+            (Ok(()), None) => (),
+            (Ok(()), Some(lost)) => {
+                self.lost = None;
+                notice!("{} is writable again; lost lines: {lost}", self.name());
+            }
+            (Err(e), None) => {
+                self.lost = Some(lost);
+                let name = self.name();
+                warn!("cannot write {name}: {e}; lines are lost until it is writable again");
+            }
+            (Err(_), Some(before)) => self.lost = Some(before + lost),
+        }
+    }
+
+    /// Ends a line of which the rest was lost, so that the next one is whole.
+    fn end_line(&mut self) -> io::Result<()> {
+        if self.ends_in_line {
+            self.write_from(&mut &b"\n"[..])?;
+            self.ends_in_line = false;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        match self.path == Path::new(STDOUT) {
+            true => "--access-log - (standard output)".to_owned(),
+            false => self.path.display().to_string(),
         }
     }
 
@@ -131,6 +163,58 @@ impl LogWriter {
         let opened = open(&self.path)
             .map_err(|e| anyhow!("{}: {e}; still writing to the old file", unwritable(&self.path)));
         self.output = opened.inspect_err(|e| warn!("{e}"))?;
+        self.ends_in_line = false;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Arc;
+    use std::sync::Mutex;
+
+    /// Disk with so many free bytes, and what is on it.
+    #[derive(Clone)]
+    struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (free, content) = &mut *self.0.lock().unwrap();
+            let count = bytes.len().min(*free);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            *free -= count;
+            content.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn line_torn_by_a_full_disk_ends_before_the_next_one() {
+        for (free, expected, lost) in [
+            (0, "ef\n", 2),
+            (2, "ab\nef\n", 2),
+            (3, "ab\nef\n", 1),
+            (4, "ab\nc\nef\n", 1),
+            (6, "ab\ncd\nef\n", 0),
+        ] {
+            let disk = Disk(Arc::new((free, Vec::new()).into()));
+            let dropped = Counter::default();
+            let path = Path::new("log");
+            let mut log = LogWriter::with_output(path, Box::new(disk.clone()), dropped.clone());
+            log.write(b"ab\ncd\n");
+            assert_eq!(log.lost, (lost > 0).then_some(lost), "{free}");
+            disk.0.lock().unwrap().0 = 100;
+            log.write(b"ef\n");
+            assert_eq!(String::from_utf8_lossy(&disk.0.lock().unwrap().1), expected, "{free}");
+            assert_eq!((dropped.get(), log.lost), (lost, None), "{free}");
+        }
     }
 }

@@ -75,6 +75,9 @@ pub trait Controls: Send + Sync {
     /// Returns how many connections there are, and up to `max` of them.
     fn connections(&self, max: usize) -> (usize, Vec<ConnectionInfo>);
 
+    /// Returns the same of connections over TCP, unless that is off.
+    fn tcp_connections(&self, max: usize) -> Option<(usize, Vec<TcpConnectionInfo>)>;
+
     /// Returns the certificates in use.
     fn certificates(&self) -> Vec<CertificateInfo>;
 
@@ -118,6 +121,24 @@ pub struct ConnectionInfo {
 
     /// State of ECN on its path, unless it is off.
     pub ecn: Option<&'static str>,
+}
+
+/// State of one connection over TCP.
+#[derive(Clone, Debug, Serialize)]
+pub struct TcpConnectionInfo {
+    /// Name, as in the access log.
+    pub connection: String,
+    pub client: String,
+    pub age_s: f64,
+
+    /// Requests under way.
+    pub requests: u32,
+
+    /// Time without any.
+    pub idle_s: Option<f64>,
+
+    /// Content of requests and responses.
+    pub moved_bytes: u64,
 }
 
 /// Sources of the pages, and what carries out the commands.
@@ -301,6 +322,7 @@ impl AdminSocket {
             "generation": generation,
             "stuck_workers": self.server.health.stuck(),
             "connections": self.controls.connections(0).0,
+            "tcp_connections": self.controls.tcp_connections(0).map(|(open, _)| open),
             "older_servers": self.controls.older_servers(),
             "log": process_log::filter(),
         })
@@ -311,9 +333,10 @@ impl AdminSocket {
         let Ok(max) = max else {
             return Page::bad_request("max is a whole number: /connections?max=20");
         };
-        let (open, connections) = self.controls.connections(max.min(LISTED_MAX));
-        let omitted = open.saturating_sub(connections.len());
-        Page::json(&json!({ "open": open, "omitted": omitted, "connections": connections }))
+        let max = max.min(LISTED_MAX);
+        let mut page = listed(self.controls.connections(max));
+        page["tcp"] = self.controls.tcp_connections(max).map(listed).into();
+        Page::json(&page)
     }
 
     fn certificates(&self) -> Value {
@@ -339,6 +362,11 @@ fn turn_away_stranger(stream: UnixStream, reason: &io::Error) {
     static WARNING: Once = Once::new();
     WARNING.call_once(|| warn!("admin socket: {reason}; it gets 403, and so do further ones"));
     turn_away(stream, &Page::forbidden("only the server's own user and root may command it"));
+}
+
+fn listed<T: Serialize>((open, connections): (usize, Vec<T>)) -> Value {
+    let omitted = open.saturating_sub(connections.len());
+    json!({ "open": open, "omitted": omitted, "connections": connections })
 }
 
 fn set_log(request: &AdminRequest) -> Page {
@@ -431,6 +459,18 @@ mod tests {
                 ecn: None,
             };
             (200, (0..max.min(200) as u8).map(info).collect())
+        }
+
+        fn tcp_connections(&self, max: usize) -> Option<(usize, Vec<TcpConnectionInfo>)> {
+            let info = TcpConnectionInfo {
+                connection: "tcp-0".into(),
+                client: "192.0.2.1:6".into(),
+                age_s: 0.5,
+                requests: 0,
+                idle_s: Some(0.25),
+                moved_bytes: 6,
+            };
+            Some((2, vec![info; max.min(2)]))
         }
 
         fn certificates(&self) -> Vec<CertificateInfo> {

@@ -58,9 +58,9 @@ use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::shutdown_log::ShutdownLog;
 use crate::worker::drain::DrainReason;
 use crate::worker::settings::WorkerConfig;
-use crate::worker::shutdown_log::ShutdownLog;
 use crate::worker::Worker;
 use crate::worker::WorkerServices;
 

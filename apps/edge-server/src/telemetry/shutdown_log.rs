@@ -1,4 +1,5 @@
-//! Log of a shutdown: how many connections of all workers end by themselves, and how many are closed.
+//! Log of a shutdown: how many connections, over QUIC and over TCP, end by themselves, and how many are
+//! closed.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use crate::telemetry::process_log::notice;
 
-/// Counts of all workers.
+/// Counts of the process.
 #[derive(Clone, Default)]
 pub struct ShutdownLog(Arc<Counts>);
 
@@ -38,9 +39,8 @@ impl ShutdownLog {
         self.0.ended.fetch_add(in_drain.into(), Ordering::Relaxed);
     }
 
-    /// Counts the connections that a worker closes. The first worker logs it for all.
-    pub fn on_closing(&self, reason: ClosingReason, connections: usize) {
-        self.0.closed.fetch_add(connections as u64, Ordering::Relaxed);
+    /// Logs that connections are about to be closed, once for all workers and the TCP side.
+    pub fn on_closing(&self, reason: ClosingReason) {
         if self.0.is_closing.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -53,12 +53,17 @@ impl ShutdownLog {
         }
     }
 
+    /// Counts connections that are closed.
+    pub fn on_closed(&self, connections: u64) {
+        self.0.closed.fetch_add(connections, Ordering::Relaxed);
+    }
+
     /// Counts anew: the drain is taken back.
     pub fn on_serving_again(&self) {
         self.0.ended.store(0, Ordering::Relaxed);
     }
 
-    /// Logs that all workers have ended.
+    /// Logs that all have ended.
     pub fn on_end(&self) {
         let [ended, closed] = [&self.0.ended, &self.0.closed].map(|n| n.load(Ordering::Relaxed));
         notice!("stopped; connections that ended by themselves: {ended}, closed: {closed}");
