@@ -175,11 +175,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::Mutex;
 
-    /// Disk with so many free bytes, and what is on it.
+    /// Volume with so many free bytes, and what is on it.
     #[derive(Clone)]
-    struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
+    struct Volume(Arc<Mutex<(usize, Vec<u8>)>>);
 
-    impl Write for Disk {
+    impl Write for Volume {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let (free, content) = &mut *self.0.lock().unwrap();
             let count = bytes.len().min(*free);
@@ -205,7 +205,7 @@ mod tests {
             (4, "ab\nc\nef\n", 1),
             (6, "ab\ncd\nef\n", 0),
         ] {
-            let disk = Disk(Arc::new((free, Vec::new()).into()));
+            let disk = Volume(Arc::new((free, Vec::new()).into()));
             let dropped = Counter::default();
             let path = Path::new("log");
             let mut log = LogWriter::with_output(path, Box::new(disk.clone()), dropped.clone());
