@@ -40,7 +40,7 @@ impl TokenBucket {
     }
 
     /// Returns whether there is a token in a bucket that holds `burst` and gets `per_second`.
-    pub fn has_of(&self, burst: u32, per_second: u32, now: Instant) -> bool {
+    fn has_of(&self, burst: u32, per_second: u32, now: Instant) -> bool {
         let interval = SECOND / per_second;
         self.full_at.max(now) + interval <= now + interval * burst
     }

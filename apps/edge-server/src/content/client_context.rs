@@ -21,6 +21,9 @@ pub struct ClientContext<'a> {
     /// Returns what the client may know of its connection.
     pub report: &'a dyn Fn() -> ConnectionReport,
 
+    /// The request has been handled before, and has waited for its password to be checked.
+    pub has_waited: bool,
+
     pub now: Instant,
     pub wall_now: SystemTime,
 }

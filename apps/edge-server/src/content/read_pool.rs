@@ -8,12 +8,14 @@ use std::sync::mpsc::Sender;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::Weak;
 use std::thread;
 
 use bytes::Bytes;
 use log::debug;
 
 use crate::content::access::basic_auth::PasswordCheck;
+use crate::content::access::password_checker::CheckWaiter;
 use crate::content::access::refusal::AccessRefusal;
 use crate::http::body::FileRange;
 use crate::quic::handle::ConnectionHandle;
@@ -46,6 +48,31 @@ pub struct ReadResult {
     pub connection: ConnectionHandle,
     pub stream: u64,
     pub bytes: io::Result<Bytes>,
+}
+
+/// What a request keeps while it waits for a check: one whose ticket is dropped is not made.
+#[derive(Default)]
+pub struct CheckTicket(Arc<()>);
+
+/// Check that a request of a worker waits for.
+struct DeferredCheck {
+    connection: ConnectionHandle,
+    stream: u64,
+    ticket: Weak<()>,
+    checked_sender: Sender<(ConnectionHandle, u64)>,
+    wake: Wake,
+}
+
+impl CheckWaiter for DeferredCheck {
+    fn is_gone(&self) -> bool {
+        self.ticket.strong_count() == 0
+    }
+
+    fn wake(self: Box<Self>) {
+        // Fails if the worker has ended.
+        let _ = self.checked_sender.send((self.connection, self.stream));
+        (self.wake)();
+    }
 }
 
 /// A part of a file to be read.
@@ -108,13 +135,16 @@ impl ReadPool {
         connection: ConnectionHandle,
         stream: u64,
         check: PasswordCheck,
-    ) -> Result<(), AccessRefusal> {
-        let (checked_sender, wake) = (self.checked_sender.clone(), Arc::clone(&self.wake));
-        check.start(move || {
-            // Fails if the worker has ended.
-            let _ = checked_sender.send((connection, stream));
-            wake();
-        })
+    ) -> Result<CheckTicket, AccessRefusal> {
+        let ticket = CheckTicket::default();
+        check.start(Box::new(DeferredCheck {
+            connection,
+            stream,
+            ticket: Arc::downgrade(&ticket.0),
+            checked_sender: self.checked_sender.clone(),
+            wake: Arc::clone(&self.wake),
+        }))?;
+        Ok(ticket)
     }
 
     /// Returns the next request whose password has been checked, if there is one.

@@ -117,6 +117,26 @@ fn request(
     fields: &[(&str, &str)],
     after: Duration,
 ) -> Response {
+    let mut has_waited = false;
+    loop {
+        match handle(virtual_host, (method, path, fields), after, has_waited) {
+            Handling::Respond(response) => return response,
+            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+            Handling::Check(check) => {
+                check.run();
+                has_waited = true;
+            }
+        }
+    }
+}
+
+/// Returns what becomes of a request with this method, path and fields.
+fn handle(
+    virtual_host: &VirtualHost,
+    (method, path, fields): (&str, &str, &[(&str, &str)]),
+    after: Duration,
+    has_waited: bool,
+) -> Handling {
     let start = [(":method", method), (":scheme", "https"), (":authority", "a"), (":path", path)];
     let headers: Vec<_> = start
         .iter()
@@ -131,16 +151,11 @@ fn request(
         addresses: &|| vec![CLIENT.parse().unwrap()],
         permit: &permit,
         report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
+        has_waited,
         now: quiche::clock::now(),
         wall_now,
     };
-    loop {
-        match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
-            Handling::Respond(response) => return response,
-            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
-            Handling::Check(check) => check.run(),
-        }
-    }
+    virtual_host.handle(&Request::read(&headers).unwrap(), false, &client)
 }
 
 fn text(response: &Response) -> String {
@@ -554,6 +569,35 @@ fn users_with_passwords_get_private_responses() {
 }
 
 #[test]
+fn rate_counts_a_password_before_it_is_checked() {
+    let host = TestHost::new(
+        "access = [{ path = '/**', basic-auth = 'DIR/users', requests-per-second = 1, burst = 3 }]",
+    );
+    let handle = |password: &[u8], has_waited| {
+        let field = format!("Basic {}", boring::base64::encode_block(password));
+        let fields = [("authorization", field.as_str())];
+        let request = ("GET", "/ten.txt", &fields[..]);
+        handle(&host.virtual_host, request, START, has_waited)
+    };
+    let checks: Vec<_> = (0..6)
+        .filter_map(|password| match handle(&[b'u', b':', password], false) {
+            Handling::Check(check) => Some(check),
+            Handling::Respond(response) => {
+                assert_eq!(response.status, 429);
+                None
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(checks.len(), 3);
+    checks[0].run();
+    let Handling::Respond(response) = handle(&[b'u', b':', 0], true) else {
+        panic!("it is checked")
+    };
+    assert_eq!(response.status, 401, "it is counted once");
+}
+
+#[test]
 fn pages_of_named_origins_may_read_responses() {
     let host = TestHost::new(
         "header = [{ path = '**', always = true, set = { access-control-allow-origin = 'x', x-a = '1' } }]\n\
@@ -855,6 +899,7 @@ fn small_file_from_memory_has_no_descriptor() {
             addresses: &Vec::new,
             permit: &refused,
             report: &report,
+            has_waited: false,
             now: quiche::clock::now(),
             wall_now,
         };

@@ -3,6 +3,7 @@
 use foldhash::HashMap;
 use quiche::h3;
 
+use crate::content::read_pool::CheckTicket;
 use crate::h3::priority::Priority;
 use crate::h3::request_body::RequestBody;
 use crate::http::request::section_bytes;
@@ -33,6 +34,9 @@ pub enum ContentStage {
 pub struct DeferredRequest {
     pub list: Vec<h3::Header>,
     pub priority: Priority,
+
+    /// Dropped with the request.
+    pub _ticket: CheckTicket,
 
     /// Content that ended meanwhile.
     pub ended: Option<RequestBody>,

@@ -37,6 +37,7 @@ use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
+use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
 use crate::content::Handling;
 use crate::h3::deferred::ContentStage;
@@ -157,7 +158,7 @@ pub struct RequestContext<'a> {
 
     /// Begins to check the password of the request on a stream. Its end goes to
     /// [`Session::on_password_checked`].
-    pub check: &'a dyn Fn(u64, PasswordCheck) -> Result<(), AccessRefusal>,
+    pub check: &'a dyn Fn(u64, PasswordCheck) -> Result<CheckTicket, AccessRefusal>,
 }
 
 impl<'a> From<&'a h3::Header> for FieldLine<'a> {
@@ -351,7 +352,7 @@ impl Session {
         };
         let stage = if more_frames { ContentStage::More } else { ContentStage::Last };
         let body = RequestBody::new(request.content_length, None, priority);
-        self.handle(quic, stream, (&request, list), (body, stage), context);
+        self.handle(quic, stream, (&request, list), (body, stage), false, context);
     }
 
     /// Handles a request, with its header section and what there is of its content.
@@ -361,6 +362,7 @@ impl Session {
         stream: u64,
         (request, list): (&Request<'_>, &[h3::Header]),
         (body, stage): (RequestBody, ContentStage),
+        has_waited: bool,
         context: &RequestContext<'_>,
     ) {
         let virtual_host = context.virtual_hosts.find(request.host);
@@ -371,6 +373,7 @@ impl Session {
             addresses: &|| client_addresses(quic),
             permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
             report: &|| report(quic, context.resume),
+            has_waited,
             now: context.now,
             wall_now: context.wall_now,
         };
@@ -386,10 +389,11 @@ impl Session {
                 );
             }
             Handling::Check(check) => match (context.check)(stream, *check) {
-                Ok(()) => {
+                Ok(ticket) => {
                     let ended = (stage == ContentStage::Complete).then_some(body);
                     let priority = body.priority;
-                    let waiting = DeferredRequest { list: list.to_vec(), priority, ended };
+                    let waiting =
+                        DeferredRequest { list: list.to_vec(), priority, _ticket: ticket, ended };
                     self.deferred.insert(stream, waiting);
                     if ended.is_none() {
                         self.request_bodies.insert(stream, body);
@@ -445,7 +449,7 @@ impl Session {
         let ready = self.deferred.take_ready();
         for stream in &ready {
             let Some(waiting) = self.deferred.remove(*stream) else { continue };
-            let DeferredRequest { list, priority, ended } = waiting;
+            let DeferredRequest { list, priority, ended, .. } = waiting;
             // As it was before.
             let Ok(request) = Request::read(&list) else { continue };
             let open = self.request_bodies.remove(stream);
@@ -453,7 +457,7 @@ impl Session {
             let body = open.or(ended);
             let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
             body.priority = priority;
-            self.handle(quic, *stream, (&request, &list), (body, stage), context);
+            self.handle(quic, *stream, (&request, &list), (body, stage), true, context);
         }
         !ready.is_empty()
     }

@@ -12,6 +12,7 @@ use quiche::RecvInfo;
 use super::*;
 use crate::admission::file_limits::tests::account;
 use crate::config::Config;
+use crate::content::read_pool::CheckTicket;
 use crate::h3::stalled::StalledCounts;
 use crate::http::body::FileRange;
 use crate::quic::certificate::Certificates;
@@ -163,7 +164,7 @@ impl Endpoints {
             wall_now,
             resume: None,
             fetch,
-            check: &|_, _| Ok(()),
+            check: &|_, _| Ok(CheckTicket::default()),
         };
         self.http.read_requests(&mut self.server, &mut context);
         self.http.write(&mut self.server, &mut context);

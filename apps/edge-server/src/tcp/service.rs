@@ -19,6 +19,7 @@ use quiche::clock;
 use tokio::sync::oneshot;
 
 use crate::admission::file_limits::FileReaders;
+use crate::content::access::password_checker::CheckWaiter;
 use crate::content::client_context::ClientContext;
 use crate::content::speedtest;
 use crate::content::Handling;
@@ -39,6 +40,20 @@ use crate::tcp::stage::TcpStage;
 
 /// How long clients may remember that the server has HTTP/3, in seconds (RFC 7838, 3.1).
 const ALT_SVC_MAX_AGE: u32 = 86_400;
+
+/// Request that waits for its password to be checked.
+struct TcpCheckWaiter(oneshot::Sender<()>);
+
+impl CheckWaiter for TcpCheckWaiter {
+    fn is_gone(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn wake(self: Box<Self>) {
+        // Fails if the client has gone meanwhile.
+        let _ = self.0.send(());
+    }
+}
 
 /// Responds to a request of a peer.
 pub async fn respond(
@@ -135,25 +150,26 @@ async fn respond_to(
     content: Incoming,
     exchange: &TcpExchange,
 ) -> Response {
+    let mut has_waited = false;
     loop {
-        match handle(peer, lines) {
+        match handle(peer, lines, has_waited) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max } => return receive(content, bytes_max, exchange).await,
             Handling::Check(check) => {
                 let (sender, checked) = oneshot::channel();
-                // Fails if the client has gone meanwhile.
-                if let Err(refusal) = check.start(move || sender.send(()).unwrap_or_default()) {
+                if let Err(refusal) = check.start(Box::new(TcpCheckWaiter(sender))) {
                     let response = Response::error(refusal.status());
                     return refusal.complete(response);
                 }
                 let _ = checked.await;
+                has_waited = true;
             }
         }
     }
 }
 
 /// Returns what becomes of the request with this header section.
-fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
+fn handle(peer: &Peer, lines: &[FieldLine<'_>], has_waited: bool) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
     let bytes_max = config.limits.header_bytes_max as usize;
     if request::section_bytes(lines.iter().copied()) > bytes_max {
@@ -173,6 +189,7 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>]) -> Handling {
         addresses: &|| vec![peer.address.ip()],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
+        has_waited,
         now: clock::now(),
         wall_now: clock::wall_now(),
     };

@@ -17,6 +17,7 @@ use ring::digest::SHA256_OUTPUT_LEN;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
+use crate::content::access::password_checker::CheckWaiter;
 use crate::content::access::password_checker::PasswordChecker;
 use crate::content::access::refusal::AccessRefusal;
 use crate::http::request::Request;
@@ -163,19 +164,15 @@ impl Htpasswd {
 }
 
 impl PasswordCheck {
-    /// Has the password checked on another thread, which then calls `done`. The request is to be
-    /// handled again after that.
+    /// Has the password checked on another thread, which then wakes the request.
     ///
     /// # Errors
     ///
     /// Too many wait.
-    pub fn start(self, done: impl FnOnce() + Send + 'static) -> Result<(), AccessRefusal> {
+    pub fn start(self, waiter: Box<dyn CheckWaiter>) -> Result<(), AccessRefusal> {
         let checker = Arc::clone(&self.checker);
         let client = self.client;
-        checker.push(client, move || {
-            self.run();
-            done();
-        })
+        checker.push(client, move || self.run(), waiter)
     }
 
     /// Checks the password. Takes long.

@@ -3,7 +3,7 @@
 mod addresses;
 pub mod basic_auth;
 pub mod cors;
-mod password_checker;
+pub mod password_checker;
 mod private;
 pub mod refusal;
 mod request_rate;
@@ -138,11 +138,9 @@ impl AccessRules {
         let current = *clients.first().ok_or(AccessRefusal::Address)?;
         let judged = ask(&rules, path, request, client, &clients);
         for rate in rules.iter().filter_map(|rule| rule.rate.as_ref()) {
-            match judged {
-                // It counts when it is handled again.
-                Err(Denial::Unchecked(_)) if rate.has_room(current, client.now) => (),
-                Err(Denial::Unchecked(_)) => return Err(AccessRefusal::Rate.into()),
-                Ok(_) | Err(Denial::Refused(_)) => rate.take(current, client.now)?,
+            // It was counted before it waited.
+            if !client.has_waited {
+                rate.take(current, client.now)?;
             }
         }
         judged

@@ -1,6 +1,7 @@
 //! Password checker: threads that check passwords, so that neither event loops nor reads from disk
 //! wait for it. Clients take turns, so that who tries many passwords delays nobody else for long.
 
+use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -54,7 +55,19 @@ struct WaitingClient {
 }
 
 /// Check that waits.
-type WaitingCheck = Box<dyn FnOnce() + Send>;
+struct WaitingCheck {
+    run: Box<dyn FnOnce() + Send>,
+    waiter: Box<dyn CheckWaiter>,
+}
+
+/// Request that waits for a check.
+pub trait CheckWaiter: Send {
+    /// Returns whether the client has cancelled the request.
+    fn is_gone(&self) -> bool;
+
+    /// Has the request handled again: the password is checked, or another check has the place.
+    fn wake(self: Box<Self>);
+}
 
 impl fmt::Debug for PasswordChecker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,10 +100,15 @@ impl PasswordChecker {
     pub fn push(
         &self,
         client: IpAddr,
-        check: impl FnOnce() + Send + 'static,
+        run: impl FnOnce() + Send + 'static,
+        waiter: Box<dyn CheckWaiter>,
     ) -> Result<(), AccessRefusal> {
-        self.0.queue().push(client, Box::new(check))?;
+        let check = WaitingCheck { run: Box::new(run), waiter };
+        let displaced = self.0.queue().push(client, check)?;
         self.0.changed.notify_one();
+        if let Some(displaced) = displaced {
+            displaced.waiter.wake();
+        }
         Ok(())
     }
 }
@@ -113,19 +131,24 @@ impl CheckQueue {
         Self { lengths, clients: VecDeque::new(), waiting: 0, is_closed: false }
     }
 
-    fn push(&mut self, client: IpAddr, waiting: WaitingCheck) -> Result<(), AccessRefusal> {
+    /// Adds a check. Returns the one of which it has the place, if the queue was full.
+    fn push(
+        &mut self,
+        client: IpAddr,
+        waiting: WaitingCheck,
+    ) -> Result<Option<WaitingCheck>, AccessRefusal> {
         let (subnet, client) = (subnet_of(client, self.lengths), ClientUnit::of(client));
-        let neighbours = self.clients.iter().filter(|other| other.subnet == subnet);
-        let of_subnet: usize = neighbours.map(|other| other.checks.len()).sum();
-        let own = self.clients.iter_mut().find(|other| other.client == client);
-        let of_client = own.as_ref().map_or(0, |own| own.checks.len());
-        if self.waiting >= WAITING_MAX
-            || of_subnet >= WAITING_OF_SUBNET_MAX
-            || of_client >= WAITING_OF_CLIENT_MAX
-        {
+        let of_subnet = self.of_subnet(subnet);
+        let own = self.clients.iter().find(|other| other.client == client);
+        let of_client = own.map_or(0, |own| own.checks.len());
+        if of_subnet >= WAITING_OF_SUBNET_MAX || of_client >= WAITING_OF_CLIENT_MAX {
             return Err(AccessRefusal::Busy);
         }
-        match own {
+        let displaced = match self.waiting >= WAITING_MAX {
+            true => Some(self.displace(of_subnet).ok_or(AccessRefusal::Busy)?),
+            false => None,
+        };
+        match self.clients.iter_mut().find(|other| other.client == client) {
             Some(own) => own.checks.push_back(waiting),
             None => {
                 let checks = VecDeque::from([waiting]);
@@ -133,18 +156,45 @@ impl CheckQueue {
             }
         }
         self.waiting += 1;
-        Ok(())
+        Ok(displaced)
     }
 
-    /// Takes a check of the next client, whose next one comes after those of others.
-    fn pop(&mut self) -> Option<WaitingCheck> {
-        let mut next = self.clients.pop_front()?;
-        let waiting = next.checks.pop_front();
-        if !next.checks.is_empty() {
-            self.clients.push_back(next);
+    fn of_subnet(&self, subnet: IpNet) -> usize {
+        let neighbours = self.clients.iter().filter(|other| other.subnet == subnet);
+        neighbours.map(|other| other.checks.len()).sum()
+    }
+
+    /// Takes the last check of the busiest client of the subnet that has most, if that has at least two
+    /// more than another.
+    fn displace(&mut self, than: usize) -> Option<WaitingCheck> {
+        let mut of_subnets: HashMap<IpNet, usize> = HashMap::new();
+        for WaitingClient { subnet, checks, .. } in &self.clients {
+            *of_subnets.entry(*subnet).or_default() += checks.len();
         }
-        self.waiting -= usize::from(waiting.is_some());
-        waiting
+        let (fullest, most) = of_subnets.into_iter().max_by_key(|(_, checks)| *checks)?;
+        let neighbours = self.clients.iter_mut().filter(|other| other.subnet == fullest);
+        let busiest = neighbours.max_by_key(|other| other.checks.len())?;
+        let displaced = (most > than + 1).then(|| busiest.checks.pop_back()).flatten()?;
+        self.waiting -= 1;
+        Some(displaced)
+    }
+
+    /// Takes a check of the next client, whose next one comes after those of others. Drops those that
+    /// nobody waits for any more.
+    fn pop(&mut self) -> Option<WaitingCheck> {
+        loop {
+            let mut next = self.clients.pop_front()?;
+            let before = next.checks.len();
+            let mut wanted = std::iter::from_fn(|| next.checks.pop_front());
+            let waiting = wanted.find(|check| !check.waiter.is_gone());
+            self.waiting -= before - next.checks.len();
+            if !next.checks.is_empty() {
+                self.clients.push_back(next);
+            }
+            if waiting.is_some() {
+                return waiting;
+            }
+        }
     }
 }
 
@@ -163,17 +213,46 @@ fn run(shared: &SharedChecker) {
             }
         };
         drop(queue);
-        check();
+        (check.run)();
+        check.waiter.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering;
     use std::sync::mpsc::channel;
+    use std::sync::mpsc::Sender;
     use std::time::Duration;
 
     const LENGTHS: PrefixLengths = PrefixLengths { v4: 24, v6: 48 };
+
+    /// Request that tells when it is woken.
+    struct TestWaiter {
+        name: &'static str,
+        woken: Sender<&'static str>,
+        is_gone: Arc<AtomicBool>,
+    }
+
+    impl CheckWaiter for TestWaiter {
+        fn is_gone(&self) -> bool {
+            self.is_gone.load(Ordering::Relaxed)
+        }
+
+        fn wake(self: Box<Self>) {
+            let _ = self.woken.send(self.name);
+        }
+    }
+
+    fn waiter(name: &'static str, woken: &Sender<&'static str>) -> Box<TestWaiter> {
+        Box::new(TestWaiter { name, woken: woken.clone(), is_gone: Arc::default() })
+    }
+
+    fn check(run: impl FnOnce() + Send + 'static) -> WaitingCheck {
+        WaitingCheck { run: Box::new(run), waiter: waiter("", &channel().0) }
+    }
 
     /// Returns the client with this number, in a subnet of four.
     fn client(number: u8) -> IpAddr {
@@ -186,10 +265,11 @@ mod tests {
         let (sender, done) = channel();
         for number in [1, 1, 1, 2, 3, 2] {
             let sender = sender.clone();
-            queue.push(client(number), Box::new(move || sender.send(number).unwrap())).unwrap();
+            let pushed = queue.push(client(number), check(move || sender.send(number).unwrap()));
+            assert!(pushed.unwrap().is_none());
         }
         drop(sender);
-        std::iter::from_fn(|| queue.pop()).for_each(|check| check());
+        std::iter::from_fn(|| queue.pop()).for_each(|check| (check.run)());
         assert_eq!(done.iter().collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1]);
         assert_eq!(queue.waiting, 0);
     }
@@ -197,7 +277,7 @@ mod tests {
     #[test]
     fn waiting_checks_are_bounded_in_all_by_subnet_and_by_client() {
         let mut queue = CheckQueue::new(LENGTHS);
-        let mut push = |client: IpAddr| queue.push(client, Box::new(|| ()));
+        let mut push = |client: IpAddr| queue.push(client, check(|| ()));
         let mut pushed = |client| (0..200).filter(|_| push(client).is_ok()).count();
         let mut all = 0;
         for number in 0..32 {
@@ -208,22 +288,61 @@ mod tests {
             all += of_neighbour;
         }
         assert_eq!(all, WAITING_MAX);
-        assert_eq!(push(client(200)), Err(AccessRefusal::Busy));
-        queue.pop();
-        assert_eq!(queue.push(client(200), Box::new(|| ())), Ok(()));
+    }
+
+    #[test]
+    fn full_queue_gives_the_place_of_the_fullest_subnet() {
+        let mut queue = CheckQueue::new(LENGTHS);
+        let (sender, woken) = channel();
+        let subnets = (WAITING_MAX / WAITING_OF_SUBNET_MAX) as u8;
+        for number in 0..4 * subnets {
+            for _ in 0..WAITING_OF_CLIENT_MAX {
+                let waiter = waiter("many", &sender);
+                let check = WaitingCheck { run: Box::new(|| ()), waiter };
+                assert!(queue.push(client(number), check).unwrap().is_none());
+            }
+        }
+        assert_eq!(queue.waiting, WAITING_MAX);
+        let newcomer = client(4 * subnets);
+        for _ in 0..WAITING_OF_CLIENT_MAX {
+            let displaced = queue.push(newcomer, check(|| ())).unwrap();
+            displaced.unwrap().waiter.wake();
+            assert_eq!(woken.try_recv(), Ok("many"));
+            assert_eq!(queue.waiting, WAITING_MAX);
+        }
+        // One that was displaced comes again.
+        let refused = (0..4 * subnets).filter(|n| queue.push(client(*n), check(|| ())).is_err());
+        assert!(refused.count() > 0);
+    }
+
+    #[test]
+    fn check_of_a_client_that_has_gone_is_not_run() {
+        let mut queue = CheckQueue::new(LENGTHS);
+        let (sender, _woken) = channel();
+        let mut gone = Vec::new();
+        for name in ["a", "b", "c"] {
+            let waiter = waiter(name, &sender);
+            gone.push(Arc::clone(&waiter.is_gone));
+            assert!(queue.push(client(1), WaitingCheck { run: Box::new(|| ()), waiter }).is_ok());
+        }
+        for index in [0, 2] {
+            gone[index].store(true, Ordering::Relaxed);
+        }
+        assert!(queue.pop().is_some_and(|check| !check.waiter.is_gone()));
+        assert!(queue.pop().is_none());
+        assert_eq!(queue.waiting, 0);
     }
 
     #[test]
     fn threads_check_what_waits_and_end_with_the_checker() {
         let checker = PasswordChecker::start(LENGTHS).unwrap();
         let shared = Arc::downgrade(&checker.0);
-        let (sender, done) = channel();
-        for _ in 0..3 {
-            let sender = sender.clone();
-            checker.push(client(1), move || sender.send(()).unwrap()).unwrap();
+        let (sender, woken) = channel();
+        for name in ["a", "b", "c"] {
+            checker.push(client(1), || (), waiter(name, &sender)).unwrap();
         }
         drop((checker, sender));
-        assert_eq!(done.iter().count(), 3);
+        assert_eq!(woken.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
         let has_ended = || {
             thread::sleep(Duration::from_millis(10));
             shared.strong_count() == 0

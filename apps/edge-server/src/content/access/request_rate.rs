@@ -50,14 +50,6 @@ impl RequestRate {
         Self { per_second, burst, lengths, buckets: Mutex::default() }
     }
 
-    /// Returns whether a request of a client may come.
-    pub fn has_room(&self, client: IpAddr, now: Instant) -> bool {
-        let subnet = subnet_of(client, self.lengths);
-        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = buckets.by_subnet.get(&subnet);
-        bucket.is_none_or(|bucket| bucket.has_of(self.burst, self.per_second, now))
-    }
-
     /// Counts a request of a client.
     ///
     /// # Errors
