@@ -64,7 +64,7 @@ struct DeferredCheck {
 }
 
 impl CheckWaiter for DeferredCheck {
-    fn is_gone(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.ticket.strong_count() == 0
     }
 

@@ -45,7 +45,7 @@ const ALT_SVC_MAX_AGE: u32 = 86_400;
 struct TcpCheckWaiter(oneshot::Sender<()>);
 
 impl CheckWaiter for TcpCheckWaiter {
-    fn is_gone(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.0.is_closed()
     }
 

@@ -63,7 +63,7 @@ struct WaitingCheck {
 /// Request that waits for a check.
 pub trait CheckWaiter: Send {
     /// Returns whether the client has cancelled the request.
-    fn is_gone(&self) -> bool;
+    fn is_cancelled(&self) -> bool;
 
     /// Has the request handled again: the password is checked, or another check has the place.
     fn wake(self: Box<Self>);
@@ -186,7 +186,7 @@ impl CheckQueue {
             let mut next = self.clients.pop_front()?;
             let before = next.checks.len();
             let mut wanted = std::iter::from_fn(|| next.checks.pop_front());
-            let waiting = wanted.find(|check| !check.waiter.is_gone());
+            let waiting = wanted.find(|check| !check.waiter.is_cancelled());
             self.waiting -= before - next.checks.len();
             if !next.checks.is_empty() {
                 self.clients.push_back(next);
@@ -233,12 +233,12 @@ mod tests {
     struct TestWaiter {
         name: &'static str,
         woken: Sender<&'static str>,
-        is_gone: Arc<AtomicBool>,
+        is_cancelled: Arc<AtomicBool>,
     }
 
     impl CheckWaiter for TestWaiter {
-        fn is_gone(&self) -> bool {
-            self.is_gone.load(Ordering::Relaxed)
+        fn is_cancelled(&self) -> bool {
+            self.is_cancelled.load(Ordering::Relaxed)
         }
 
         fn wake(self: Box<Self>) {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn waiter(name: &'static str, woken: &Sender<&'static str>) -> Box<TestWaiter> {
-        Box::new(TestWaiter { name, woken: woken.clone(), is_gone: Arc::default() })
+        Box::new(TestWaiter { name, woken: woken.clone(), is_cancelled: Arc::default() })
     }
 
     fn check(run: impl FnOnce() + Send + 'static) -> WaitingCheck {
@@ -322,13 +322,13 @@ mod tests {
         let mut gone = Vec::new();
         for name in ["a", "b", "c"] {
             let waiter = waiter(name, &sender);
-            gone.push(Arc::clone(&waiter.is_gone));
+            gone.push(Arc::clone(&waiter.is_cancelled));
             assert!(queue.push(client(1), WaitingCheck { run: Box::new(|| ()), waiter }).is_ok());
         }
         for index in [0, 2] {
             gone[index].store(true, Ordering::Relaxed);
         }
-        assert!(queue.pop().is_some_and(|check| !check.waiter.is_gone()));
+        assert!(queue.pop().is_some_and(|check| !check.waiter.is_cancelled()));
         assert!(queue.pop().is_none());
         assert_eq!(queue.waiting, 0);
     }
