@@ -119,16 +119,13 @@ impl Rules {
         for (status, path) in host.error.iter().flatten() {
             errors.insert(error_status(status, path)?, path.clone());
         }
-        let headers = host
-            .header
-            .iter()
-            .flatten()
-            .map(|rule| FieldRule::new(rule).with_context(|| rule.position.to_string()));
+        let headers =
+            host.header.iter().flatten().map(|rule| FieldRule::new(rule).context(rule.position));
         let redirects = host
             .redirect
             .iter()
             .flatten()
-            .map(|rule| RedirectRule::new(rule).with_context(|| rule.position.to_string()));
+            .map(|rule| RedirectRule::new(rule).context(rule.position));
         Ok(Self {
             index,
             try_files: TryFiles::new(host.try_files.as_deref().unwrap_or_default())?,

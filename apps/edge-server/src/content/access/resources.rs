@@ -38,7 +38,7 @@ impl AccessResources {
     ///
     /// One line that names the unusable file.
     pub fn users(&mut self, path: &Path) -> anyhow::Result<KeyFile<Htpasswd>> {
-        open(&mut self.users, "basic-auth", path)
+        open(&mut self.users, ["basic-auth", "password file"], path)
     }
 
     /// Returns the secrets of a file, which is read again when it changes.
@@ -47,7 +47,7 @@ impl AccessResources {
     ///
     /// One line that names the unusable file.
     pub fn secrets(&mut self, path: &Path) -> anyhow::Result<KeyFile<SigningSecrets>> {
-        open(&mut self.secrets, "signed-url", path)
+        open(&mut self.secrets, ["signed-url", "file of signing secrets"], path)
     }
 
     /// Returns what checks passwords.
@@ -74,13 +74,14 @@ pub fn warn_of_served_file(key: &str, path: &Path, root: &Path) {
 
 fn open<T: FromStr<Err = String> + Send + Sync + 'static>(
     opened: &mut HashMap<PathBuf, KeyFile<T>>,
-    key: &str,
+    [key, kind]: [&'static str; 2],
     path: &Path,
 ) -> anyhow::Result<KeyFile<T>> {
     if let Some(file) = opened.get(path) {
         return Ok(file.clone());
     }
-    let file = KeyFile::watch(path).with_context(|| format!("access: cannot use {key}"))?;
+    let file =
+        KeyFile::watch_as(kind, path).with_context(|| format!("access: cannot use {key}"))?;
     opened.insert(path.to_owned(), file.clone());
     Ok(file)
 }
