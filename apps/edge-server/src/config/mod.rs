@@ -28,6 +28,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::Arg;
@@ -338,7 +339,8 @@ pub struct Cli {
     /// Name under which servers share saved path state [default: the sending address]
     ///
     /// Give servers one name only if clients reach them over the same network path.
-    #[arg(long, value_name = "NAME", help_heading = STORE)]
+    #[arg(long, value_name = "NAME", help_heading = STORE,
+        value_parser = NonEmptyStringValueParser::new())]
     pub path_group: Option<String>,
 
     /// How long saved path state may be used, in seconds
@@ -1105,6 +1107,7 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-group=", "--path-group <NAME>"),
             (
                 "edge-server --listen 127.0.0.1:0 --root . --retry-above -1",
                 "no option has a value below zero, such as '-1'",

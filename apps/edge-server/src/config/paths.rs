@@ -27,7 +27,8 @@ const READ: [&str; 8] = [
 ];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 8] = [
+const PRIVATE: [&str; 9] = [
+    "config",
     "store",
     "access-log",
     "qlog-dir",
@@ -38,8 +39,8 @@ const PRIVATE: [&str; 8] = [
     "acme-external-account",
 ];
 
-/// Key of a host that names a file whose content is nobody else's.
-const PRIVATE_OF_HOST: &str = "key";
+/// Keys of a host that name such files.
+const PRIVATE_OF_HOST: [&str; 3] = ["key", "basic-auth", "signed-url"];
 
 /// Values of options, by name.
 pub type OptionValues = BTreeMap<String, Vec<OsString>>;
@@ -161,7 +162,8 @@ pub fn warn_of_served_files<'a>(
 ) {
     let roots: Vec<_> = roots.map(|root| resolved(root)).collect();
     let of_options = PRIVATE.iter().flat_map(|option| NamedPath::of(options, option));
-    let of_hosts = NamedPath::of_hosts(hosts).filter(|named| named.option == PRIVATE_OF_HOST);
+    let of_hosts =
+        NamedPath::of_hosts(hosts).filter(|named| PRIVATE_OF_HOST.contains(&named.option));
     let mut warned = Vec::new();
     for named in of_options.chain(of_hosts) {
         let root = roots.iter().find(|root| named.path.starts_with(root));

@@ -132,7 +132,7 @@ impl VirtualHost {
     ) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
-        let access = AccessRules::new(host, root.path(), resources)?;
+        let access = AccessRules::new(host, resources)?;
         let cors = CorsRules::new(host)?;
         let (cache, compressor) = (None, None);
         Ok(Self { root, rules, access, cors, speedtest, server_timing, cache, compressor })

@@ -59,7 +59,7 @@ impl PathPattern {
 }
 
 /// Returns why a pattern matches no decoded path, and what to write, if that is known.
-fn never_matches(path: &str) -> Option<&'static str> {
+pub fn never_matches(path: &str) -> Option<&'static str> {
     let query = path.split_once('?').map_or("", |(_, rest)| rest);
     let is_encoded = |part: &str| part.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if path.is_empty() {

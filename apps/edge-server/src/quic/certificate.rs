@@ -305,7 +305,23 @@ impl HostKeys {
         }
         let pairs = certs.iter().zip(keys);
         let read = pairs.map(|(cert, key)| CertifiedKey::read(cert, key, names, &located));
-        read.collect::<Result<_, E>>().map(Self)
+        let keys = Self(read.collect::<Result<_, E>>()?);
+        for unused in keys.unused() {
+            warn!(
+                "{} {} is for nobody: an earlier one of this host has the same kind of key; leave it \
+                 out, or name a [[host]] for it",
+                names[0],
+                certs[unused].display()
+            );
+        }
+        Ok(keys)
+    }
+
+    /// Returns those that no client gets, by their places: it gets the first that it can verify.
+    fn unused(&self) -> Vec<usize> {
+        let is_unused =
+            |at: &usize| self.0[..*at].iter().any(|earlier| earlier.schemes == self.0[*at].schemes);
+        (0..self.0.len()).filter(is_unused).collect()
     }
 
     /// Returns the first that a client with these signature schemes can verify, or the first.
@@ -479,8 +495,15 @@ impl CertifiedKey {
         mode.map_err(|why| located("cert", anyhow!("{cert_name} {}: {why}", cert.display())))?;
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        let origin = CertificateOrigin::Files;
-        Ok(Self { chain, schemes: schemes_of(&private), key: private, origin })
+        let (schemes, origin) = (schemes_of(&private), CertificateOrigin::Files);
+        if schemes.is_empty() {
+            let error = anyhow!(
+                "{key_name} {} is of a kind that clients do not accept; make one on P-256, or for RSA",
+                key.display()
+            );
+            return Err(located("key", error));
+        }
+        Ok(Self { chain, schemes, key: private, origin })
     }
 
     /// Makes a self-signed certificate.
@@ -611,7 +634,10 @@ fn parse_key(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<PKey<Private
             true => anyhow!(
                 "{name} {path} is encrypted; write it without a passphrase, as openssl pkey does"
             ),
-            false => anyhow!("{name} {path} holds no private key in PEM form; name a PEM file"),
+            false => anyhow!(
+                "{name} {path} holds no private key in PEM form of RSA, ECDSA or Ed25519; name a PEM \
+                 file"
+            ),
         }
     })
 }
@@ -637,6 +663,10 @@ fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use boring::asn1::Asn1Time;
+    use boring::ec::EcGroup;
+    use boring::ec::EcKey;
+    use boring::hash::MessageDigest;
     use std::os::unix::fs::PermissionsExt;
 
     struct Files {
@@ -676,6 +706,7 @@ mod tests {
     fn error_names_unusable_file() {
         let (cert, key) = certified_key();
         let (_, other_key) = certified_key();
+        let of_p224 = p224_key();
         let cut = format!("{cert}{}", &cert[..cert.len() - 50]);
         let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n";
         for (cert, key, option, why) in [
@@ -683,12 +714,52 @@ mod tests {
             (cut.as_str(), key.as_str(), "cert", "block 2 is no certificate"),
             (cert.as_str(), "nothing", "key", "holds no private key"),
             (cert.as_str(), encrypted, "key", "is encrypted"),
+            (
+                of_p224.0.as_str(),
+                of_p224.1.as_str(),
+                "key",
+                "is of a kind that clients do not accept",
+            ),
             (cert.as_str(), other_key.as_str(), "key", "is not the key"),
         ] {
             let files = files(cert, key);
             let (blamed, error) = read_files(&files).map(drop).unwrap_err();
             assert_eq!(blamed, option, "{error}");
             assert!(error.contains(&format!("--{option}")) && error.contains(why), "{error}");
+        }
+    }
+
+    /// Returns a certificate with a key on a curve that TLS 1.3 has not.
+    fn p224_key() -> (String, String) {
+        let group = EcGroup::from_curve_name(Nid::SECP224R1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let mut cert = X509::builder().unwrap();
+        cert.set_pubkey(&key).unwrap();
+        cert.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
+        cert.set_not_after(&Asn1Time::from_unix(1 << 31).unwrap()).unwrap();
+        cert.sign(&key, MessageDigest::sha256()).unwrap();
+        let pem = |pem: Vec<u8>| String::from_utf8(pem).unwrap();
+        (pem(cert.build().to_pem().unwrap()), pem(key.private_key_to_pem_pkcs8().unwrap()))
+    }
+
+    #[test]
+    fn second_key_of_a_kind_is_for_nobody() {
+        let made = |algorithm| {
+            let key = KeyPair::generate_for(algorithm).unwrap();
+            let der = key.serialize_der();
+            let key = PKey::private_key_from_der(&der).unwrap();
+            let schemes = schemes_of(&key);
+            CertifiedKey { chain: Vec::new(), key, schemes, origin: CertificateOrigin::Files }
+        };
+        let [p256, p384] = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384];
+        for (algorithms, unused) in [
+            (&[p256][..], &[][..]),
+            (&[p256, p384], &[]),
+            (&[p256, p384, p256], &[2]),
+            (&[p384, p384, p384], &[1, 2]),
+        ] {
+            let keys = algorithms.iter().map(|algorithm| made(algorithm)).collect();
+            assert_eq!(HostKeys(keys).unused(), unused);
         }
     }
 

@@ -101,6 +101,7 @@ impl Reloader {
         resources.virtual_hosts.warn_of_try_files(&config);
         self.resources = resources;
         config.flags.warn_of_conflicts();
+        config.warn_of_served_files();
         let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
             kept.push("--listen".to_owned());

@@ -12,7 +12,6 @@ pub mod resources;
 pub mod signed_urls;
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -78,16 +77,12 @@ impl AccessRules {
     /// # Errors
     ///
     /// One line that names the invalid key.
-    pub fn new(
-        host: &file::Host,
-        root: &Path,
-        resources: &mut AccessResources,
-    ) -> anyhow::Result<Option<Self>> {
+    pub fn new(host: &file::Host, resources: &mut AccessResources) -> anyhow::Result<Option<Self>> {
         let rules = host
             .access
             .iter()
             .flatten()
-            .map(|rule| PathAccess::new(rule, root, resources).context(rule.position));
+            .map(|rule| PathAccess::new(rule, resources).context(rule.position));
         let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
@@ -178,11 +173,7 @@ fn ask(
 }
 
 impl PathAccess {
-    fn new(
-        rule: &file::AccessRule,
-        root: &Path,
-        resources: &mut AccessResources,
-    ) -> anyhow::Result<Self> {
+    fn new(rule: &file::AccessRule, resources: &mut AccessResources) -> anyhow::Result<Self> {
         let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
             rule;
         let paths = CoveredPaths::new(path, except)?;
@@ -193,14 +184,9 @@ impl PathAccess {
             "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url \
              or requests-per-second"
         );
-        let mut sign = |path: &PathBuf| {
-            resources::warn_of_served_file("signed-url", path, root);
-            resources.secrets(path)
-        };
-        let signed_url = signed_url.as_ref().map(&mut sign).transpose()?;
+        let signed_url = signed_url.as_ref().map(|path| resources.secrets(path)).transpose()?;
         let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
         let mut authenticate = |path: &PathBuf| {
-            resources::warn_of_served_file("basic-auth", path, root);
             let (users, checker) = (resources.users(path)?, resources.checker()?);
             Ok::<_, anyhow::Error>(BasicAuth { users, realm: realm.into(), checker })
         };
@@ -287,6 +273,6 @@ mod tests {
         std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
         let host = file::ConfigFile::read(&file).unwrap().default_host();
         let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
-        AccessRules::new(&host, dir.path(), &mut resources)
+        AccessRules::new(&host, &mut resources)
     }
 }

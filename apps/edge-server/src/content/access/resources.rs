@@ -7,7 +7,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use log::warn;
 use path_store::key_file::KeyFile;
 use quiche::path_state::PrefixLengths;
 
@@ -62,13 +61,6 @@ impl AccessResources {
         let checker = PasswordChecker::start(self.prefix_lengths)
             .context("cannot start threads for basic-auth")?;
         Ok(Arc::clone(self.checker.insert(Arc::new(checker))))
-    }
-}
-
-/// Warns of a file that clients could download from the folder `root`.
-pub fn warn_of_served_file(key: &str, path: &Path, root: &Path) {
-    if path.canonicalize().is_ok_and(|path| path.starts_with(root)) {
-        warn!("{key} = '{}' is in the folder that the host serves; move it", path.display());
     }
 }
 
