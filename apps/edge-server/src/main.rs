@@ -208,11 +208,12 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let resources = Resources::read(config)?;
     resources.virtual_hosts.start_compression()?;
     resources.virtual_hosts.warn_of_error_pages(config);
+    resources.virtual_hosts.warn_of_try_files(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };
     let admin = cli.metrics.map(|at| admin_server.clone().bind(at, cli.takeover.is_some()));
-    let admin = admin.transpose().map_err(|e| config.unusable("metrics", e))?;
+    let admin = admin.transpose().map_err(|e| config.located("metrics", e))?;
     // During a takeover, the old process answers until this one is ready.
     if cli.takeover.is_none() {
         serve_pages(admin.as_ref())?;

@@ -85,6 +85,16 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
     ///
     /// The file cannot be used now.
     pub fn watch(path: &Path) -> Result<Self, KeyFileError> {
+        Self::watch_as("key file", path)
+    }
+
+    /// Does as [`watch()`](Self::watch()) for a file of another `kind`, such as passwords, which warnings
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be used now.
+    pub fn watch_as(kind: &'static str, path: &Path) -> Result<Self, KeyFileError> {
         let keys = Self::fixed(read(path)?);
         let shared = Arc::downgrade(&keys.0);
         let path = path.to_path_buf();
@@ -95,19 +105,19 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
                 let Some(shared) = shared.upgrade() else { return };
                 if changed(&path) != seen {
                     seen = changed(&path);
-                    Self(shared).reload(&path);
+                    Self(shared).reload(kind, &path);
                 }
             }
         };
         let thread = std::thread::Builder::new().name("key-file".into()).spawn(look);
         if let Err(e) = thread {
-            log::warn!("changes of the key file will not be noticed: {e}");
+            log::warn!("changes of the {kind} will not be noticed: {e}");
         }
 
         Ok(keys)
     }
 
-    fn reload(&self, path: &Path) {
+    fn reload(&self, kind: &str, path: &Path) {
         let mut last_read = self.0.last_read.write().unwrap_or_else(PoisonError::into_inner);
         match read(path) {
             Ok(keys) => {
@@ -116,10 +126,14 @@ impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
             }
             Err(error) => {
                 last_read.is_successful = false;
-                log::warn!("{error}; keeping the previous keys");
+                log::warn!("{}", kept(kind, &error));
             }
         }
     }
+}
+
+fn kept(kind: &str, error: &KeyFileError) -> String {
+    format!("{kind} {error}; what it held before stays in use")
 }
 
 /// Reads a file once.
@@ -142,10 +156,7 @@ pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
 ///
 /// Other users may write the file, and so choose the secrets.
 pub fn check_mode(path: &Path) -> Result<(), String> {
-    let mode = path.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o777;
-    if mode & 0o002 != 0 {
-        return Err(format!("other users may write it (mode {mode:04o}); run chmod o-rwx"));
-    }
+    let mode = check_writers(path, "o-rwx")?;
     if mode & 0o004 != 0 {
         log::warn!(
             "{}: other users may read it (mode {mode:04o}); run chmod o-rwx",
@@ -153,6 +164,19 @@ pub fn check_mode(path: &Path) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Checks that only its user and group may write a file. Returns its mode.
+///
+/// # Errors
+///
+/// Other users may write it, and so choose what it holds. `remedy` is what chmod is to do.
+pub fn check_writers(path: &Path, remedy: &str) -> Result<u32, String> {
+    let mode = path.metadata().map_err(|e| e.to_string())?.permissions().mode() & 0o777;
+    match mode & 0o002 {
+        0 => Ok(mode),
+        _ => Err(format!("other users may write it (mode {mode:04o}); run chmod {remedy}")),
+    }
 }
 
 /// Returns the lines that are neither empty nor begin with #, with their numbers.
@@ -212,12 +236,12 @@ mod tests {
 
         std::fs::write(&path, "rubbish").unwrap();
         let before = keys.last_read();
-        keys.reload(&path);
+        keys.reload("key file", &path);
         assert_eq!(keys.get().0.len(), 1);
         assert_eq!(keys.last_read(), LastRead { is_successful: false, ..before });
 
         std::fs::write(&path, format!("{KEY}\n{KEY}")).unwrap();
-        keys.reload(&path);
+        keys.reload("key file", &path);
         assert_eq!(keys.get().0.len(), 2);
         let after = keys.last_read();
         assert!(before.is_successful && after.is_successful);
@@ -264,6 +288,10 @@ mod tests {
 
     #[test]
     fn error_names_the_file() {
+        let error = KeyFileError { path: "/a/users".into(), why: "line 2: no hash".into() };
+        let line = "password file /a/users: line 2: no hash; what it held before stays in use";
+        assert_eq!(kept("password file", &error), line);
+
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let error = |path: &Path| read::<Keys>(path).map(drop).unwrap_err().to_string();

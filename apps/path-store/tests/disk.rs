@@ -517,6 +517,7 @@ fn database_of_another_program_is_left_alone() {
 
     let error = open_error(&folder.path(), Role::Server);
     assert!(error.contains("another program's database"), "{error}");
+    assert_eq!(folder.0.path().read_dir().unwrap().count(), 1, "nothing is beside it");
     let bills = Connection::open(folder.path()).unwrap();
     let id: i64 = bills.query_row("SELECT id FROM bills", [], |row| row.get(0)).unwrap();
     assert_eq!(id, 7);

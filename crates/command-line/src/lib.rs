@@ -96,6 +96,11 @@ pub fn one_line<C: Parser>(error: &clap::Error) -> String {
 
 /// Replaces the reason of a standard parser by what the value must be.
 fn explained(reason: &str) -> String {
+    let argument =
+        reason.strip_prefix("unexpected argument '").and_then(|rest| rest.split_once('\''));
+    if let Some((number, _)) = argument.filter(|(text, _)| text.parse::<f64>().is_ok()) {
+        return format!("no option has a value below zero, such as '{number}'");
+    }
     let known = REASONS.iter().find_map(|(std, must)| Some((reason.strip_suffix(std)?, must)));
     known.map_or_else(|| reason.to_owned(), |(before, must)| format!("{before}{must}"))
 }
@@ -228,6 +233,7 @@ mod tests {
             ("--jobs 0", "'--jobs <JOBS>': must be at least 1;"),
             ("--seed x", "'--seed <SEED>': must be a whole number;"),
             ("--jobs 256", "'--jobs <JOBS>': is too large;"),
+            ("--seed -1", "no option has a value below zero, such as '-1';"),
             ("--rate fast", "'--rate <RATE>': must be a number;"),
             ("--listen x", "expected ADDR:PORT, such as 127.0.0.1:4434;"),
         ] {

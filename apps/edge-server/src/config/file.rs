@@ -15,6 +15,7 @@ use toml::Value;
 
 use crate::config::acme;
 use crate::config::controller::CongestionController;
+use crate::config::file_errors::in_our_words;
 use crate::config::options::Setting;
 use crate::config::position::Position;
 
@@ -296,10 +297,13 @@ fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Path
         One(PathBuf),
         Several(Vec<PathBuf>),
     }
-    Ok(match OneOrSeveral::deserialize(deserializer)? {
-        OneOrSeveral::One(path) => vec![path],
-        OneOrSeveral::Several(paths) => paths,
-    })
+    match OneOrSeveral::deserialize(deserializer)? {
+        OneOrSeveral::One(path) => Ok(vec![path]),
+        OneOrSeveral::Several(paths) if paths.is_empty() => {
+            Err(serde::de::Error::custom("the list is empty; name a file, or leave the key out"))
+        }
+        OneOrSeveral::Several(paths) => Ok(paths),
+    }
 }
 
 impl Host {
@@ -319,6 +323,22 @@ impl Host {
         for (rule, span) in self.redirect.iter_mut().flatten().zip(redirect) {
             rule.position = Position::of(text, span.span().start);
         }
+    }
+
+    /// Returns the first of its names, for messages.
+    pub fn first_name(&self) -> &str {
+        self.names.first().map_or("without names", String::as_str)
+    }
+
+    /// Returns the files that are read for the host, with the keys that name them.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let certs = self.cert.iter().map(|path| ("cert", path));
+        let keys = self.key.iter().map(|path| ("key", path));
+        let rules = || self.access.iter().flatten();
+        let users = rules().filter_map(|rule| Some(("basic-auth", rule.basic_auth.as_ref()?)));
+        let secrets = rules().filter_map(|rule| Some(("signed-url", rule.signed_url.as_ref()?)));
+        let all = certs.chain(keys).chain(users).chain(secrets);
+        all.map(|(key, path)| (key, path.as_path()))
     }
 
     fn check_acme(&self) -> Result<(), String> {
@@ -370,8 +390,7 @@ impl Host {
 /// Formats the host's name for messages.
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = self.names.first().map_or("without names", String::as_str);
-        write!(f, "[[host]] {name}, {}", self.position)
+        write!(f, "[[host]] {}, {}", self.first_name(), self.position)
     }
 }
 
@@ -388,15 +407,9 @@ fn joined<T>(first: Option<Vec<T>>, second: Option<Vec<T>>) -> Option<Vec<T>> {
 
 /// Returns an error as one line with the position, the host at fault and the key.
 fn explained(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let mut reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
     let Some(span) = error.span() else { return anyhow::anyhow!("{reason}") };
-    let key = text.get(span.clone()).filter(|_| reason == "duplicate key");
-    if let Some(key) = key.and_then(|key| key.lines().next()) {
-        reason = format!("{reason} '{}'; keep one of them", key.escape_default());
-    }
-    if reason.starts_with("unknown field") && reason.contains("`server`") {
-        reason += "; put options below a line [server]";
-    }
+    let reason = in_our_words(&reason, text, span.clone());
     let position = Position::of(text, span.start);
     match host_at(text, span.start) {
         Some(host) => anyhow::anyhow!("{position}: [[host]] {host}: {reason}"),
@@ -556,7 +569,15 @@ mod tests {
             ("hosts = 1", &["line 1, column 1: ", "hosts"][..]),
             ("listen = '[::]:443'", &["line 1, column 1: ", "listen", "below a line [server]"]),
             ("[[host]]\n\nindx = []", &["line 3, column 1: [[host]] without names: ", "indx"]),
-            ("[[host]]\nindex = 5", &["line 2, column 9: "]),
+            (
+                "[[host]]\nindex = 5",
+                &["line 2, column 9: [[host]] without names: index: write a list"],
+            ),
+            ("[[host]]\ncert = []\nkey = []", &["line 2, column 8: ", "the list is empty; name a"]),
+            (
+                "[[host]]\n[[host.cors]]\npath = '/a'",
+                &["line 2, column 1: [[host]] without names: origins is missing; add it"],
+            ),
             (
                 "[[host]]\nnames = ['a']\ncc = 'bbr3'",
                 &["line 3, column 6: [[host]] a: cc = 'bbr3': use cubic, reno or bbr2"],

@@ -3,6 +3,7 @@
 pub mod acme;
 pub mod controller;
 pub mod file;
+mod file_errors;
 mod heading;
 pub mod host_map;
 pub mod limits;
@@ -14,6 +15,7 @@ mod paths;
 pub mod position;
 pub mod preflight;
 pub mod subnets;
+mod tcp_addresses;
 pub mod tls;
 #[cfg(test)]
 mod worst_case;
@@ -26,6 +28,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::Arg;
@@ -62,6 +65,8 @@ use crate::config::limits::Limits;
 use crate::config::listener::Listener;
 use crate::config::options::Setting;
 use crate::config::paths::Collision;
+use crate::config::paths::OptionValues;
+use crate::config::position::Position;
 use crate::config::tls::TlsOptions;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
@@ -334,7 +339,8 @@ pub struct Cli {
     /// Name under which servers share saved path state [default: the sending address]
     ///
     /// Give servers one name only if clients reach them over the same network path.
-    #[arg(long, value_name = "NAME", help_heading = STORE)]
+    #[arg(long, value_name = "NAME", help_heading = STORE,
+        value_parser = NonEmptyStringValueParser::new())]
     pub path_group: Option<String>,
 
     /// How long saved path state may be used, in seconds
@@ -546,6 +552,13 @@ impl Cli {
         self.limits.warn_of_responses_memory();
         self.limits.warn_of_requests_memory(self.speedtest);
         self.limits.warn_of_open_files();
+        let keeps_in_tokens = self.state.is_some_and(|state| state != StateKept::Store);
+        if self.resumes() && keeps_in_tokens && self.secrets.is_none() {
+            warn!(
+                "--state without --secrets: what clients keep of it is lost when this server ends, and no \
+                 other can read it; name a file with --secrets, or leave --state out"
+            );
+        }
         if self.resume == OnOff::Off && self.resume_share < 1.0 {
             let share = self.resume_share;
             warn!(
@@ -603,9 +616,15 @@ impl Config {
         }
     }
 
-    /// Returns an error about a host of the file.
+    /// Returns an error about a host of the file, with the place of the rule at fault, if it is one.
     pub fn host_error(&self, host: &Host, error: &anyhow::Error) -> ConfigError {
-        ConfigError(format!("{}{host}: {error:#}", self.file_prefix()))
+        let prefix = self.file_prefix();
+        let Some(position) = error.downcast_ref::<Position>() else {
+            return ConfigError(format!("{prefix}{host}: {error:#}"));
+        };
+        let causes: Vec<_> = error.chain().skip(1).map(ToString::to_string).collect();
+        let name = host.first_name();
+        ConfigError(format!("{prefix}[[host]] {name}, {position}: {}", causes.join(": ")))
     }
 
     fn file_prefix(&self) -> String {
@@ -616,13 +635,19 @@ impl Config {
     fn check_listeners(&self) -> Result<(), ConfigError> {
         let checked = listener::check(&self.flags.listen, self.flags.workers(), WORKERS_MAX);
         checked.map_err(|error| self.option_error("listen", &error))?;
-        match self.flags.http.first() {
-            Some(http) if self.flags.tcp == OnOff::Off => {
-                let error = anyhow!("--http {http} needs --tcp on, to which it redirects");
-                Err(self.option_error("http", &error))
-            }
-            _ => Ok(()),
+        let (http, is_tcp) = (&self.flags.http, self.flags.tcp == OnOff::On);
+        if let Some(http) = http.first().filter(|_| !is_tcp) {
+            let error = anyhow!("--http {http} needs --tcp on, to which it redirects");
+            return Err(self.option_error("http", &error));
         }
+        let listen = self.flags.listen.iter().filter(|_| is_tcp);
+        let named: Vec<_> = listen
+            .map(|listener| ("listen", listener.address))
+            .chain(http.iter().map(|address| ("http", *address)))
+            .chain(self.flags.metrics.map(|address| ("metrics", address)))
+            .collect();
+        let checked = tcp_addresses::check(&named);
+        checked.map_err(|(option, why)| self.option_error(option, &anyhow!(why)))
     }
 
     /// Checks that hosts with `acme = true` can get certificates.
@@ -639,14 +664,25 @@ impl Config {
     }
 
     fn check_paths(&self) -> Result<(), ConfigError> {
+        self.check_paths_of(&self.options)
+    }
+
+    /// Checks that nothing that the server reads is at a path to which it writes, as the options of its
+    /// start say.
+    ///
+    /// # Errors
+    ///
+    /// One line that names both.
+    pub fn check_paths_of(&self, started: &OptionValues) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
-        paths::check(&self.options).map_err(located)
+        paths::check(started, &self.options, &self.file.hosts).map_err(located)
     }
 
     /// Warns of private files in folders that the server serves.
     pub fn warn_of_served_files(&self) {
         let of_hosts = self.file.hosts.iter().filter_map(|host| host.root.as_ref());
-        paths::warn_of_served_files(&self.options, of_hosts.chain([&self.flags.root]));
+        let roots = of_hosts.chain([&self.flags.root]);
+        paths::warn_of_served_files(&self.options, &self.file.hosts, roots);
     }
 }
 
@@ -663,8 +699,8 @@ impl std::fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 fn parse_subnet(text: &str) -> Result<IpNet, String> {
-    let example = "a subnet is an address and a length, such as 192.0.2.0/24";
-    text.parse().map_err(|_| example.to_owned())
+    let parsed = subnets::parse(text).and_then(subnets::not_mapped);
+    parsed.map_err(|why| format!("it {why}"))
 }
 
 /// Refuses the removed option `--resume-ceiling` and names its replacement.
@@ -693,7 +729,13 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
         args.splice(1..1, more);
         file.server.retain(|setting| !is_on_command_line(&setting.name, &given));
     }
-    let stop = |e: clap::Error| Stop::new::<Cli>(&e);
+    let stop = |e: clap::Error| match (Stop::new::<Cli>(&e), given.get_one::<PathBuf>("config")) {
+        (Stop::Usage(line), Some(path)) if e.kind() == ErrorKind::MissingRequiredArgument => {
+            let path = path.display();
+            Stop::Usage(format!("--config {path}: {line}, or set them below a line [server]"))
+        }
+        (stop, _) => stop,
+    };
     let matches = Cli::command().try_get_matches_from(args).map_err(stop)?;
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
@@ -931,7 +973,19 @@ mod tests {
             ("[server]\nroot = { a = 1 }", "line 2, column 1: root: write a text"),
             ("[server]\nspeedtest = 'yes'", "line 2, column 1: speedtest: write true or false"),
             ("[server]\nroot = 'a'\nroot = 'b'", "line 3, column 1: duplicate key 'root'"),
-            ("[server]\nroot = 'a'", "--listen"),
+            (
+                "[server]\nroot = 'a'",
+                "edge.toml: the following required arguments were not provided",
+            ),
+            (
+                "",
+                "--listen <ADDR:PORT[,cc=NAME]> --root <DIR>; see edge-server --help, or set them",
+            ),
+            ("[server]\nroot = []", "line 2, column 1: root: the list is empty; leave it out"),
+            (
+                "[server]\ncert = []\nkey = []",
+                "line 2, column 1: cert: the list is empty; leave it out",
+            ),
             ("[server]\nlisten = '[::]:0'", "--root"),
             ("[server]\ncert = 'c'", "edge.toml: line 2, column 1: cert needs key"),
             ("[server]\nkey = 'k'", "line 2, column 1: key needs cert"),
@@ -1036,6 +1090,10 @@ mod tests {
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-share nan", "'nan'"),
             ("edge-server --listen 127.0.0.1:0 --root . --resume-except 10", "192.0.2.0/24"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --resume-except 192.0.2.1/24",
+                "'192.0.2.1/24' for '--resume-except <CIDR>': it is an address in 192.0.2.0/24;",
+            ),
             ("edge-server --listen 127.0.0.1:0 --root . --after-jump 1", "'1'"),
             (
                 "edge-server --listen 127.0.0.1:0 --root . --resume-ceiling on",
@@ -1049,7 +1107,11 @@ mod tests {
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v4 33", "33"),
             ("edge-server --listen 127.0.0.1:0 --root . --prefix-v6 129", "129"),
             ("edge-server --listen 127.0.0.1:0 --root . --path-dscp 64", "64"),
-            ("edge-server --listen 127.0.0.1:0 --root . --retry-above -1", "-1"),
+            ("edge-server --listen 127.0.0.1:0 --root . --path-group=", "--path-group <NAME>"),
+            (
+                "edge-server --listen 127.0.0.1:0 --root . --retry-above -1",
+                "no option has a value below zero, such as '-1'",
+            ),
             ("edge-server --listen 127.0.0.1:0 --root . --connections-max 0", "--connections-max"),
             ("edge-server --listen 127.0.0.1:0 --root . --handshakes-per-second 0", "-per-second"),
             ("edge-server --listen 127.0.0.1:0 --root . --idle-timeout 0.5", "'0.5'"),
@@ -1086,6 +1148,18 @@ mod tests {
             ),
             ("edge-server --listen 127.0.0.1:0 --root . --tcp on --http 80", "'80'"),
             (
+                "edge-server --listen [::]:81 --root . --metrics [::1]:81",
+                "--listen [::]:81 and --metrics [::1]:81 both need the TCP port 81 there; choose",
+            ),
+            (
+                "edge-server --listen [::1]:81 --root . --http [::1]:81",
+                "--listen [::1]:81 and --http [::1]:81 both need",
+            ),
+            (
+                "edge-server --listen [::1]:81 --root . --tcp on --http [::1]:80 --metrics [::]:80",
+                "--http [::1]:80 and --metrics [::]:80 both need",
+            ),
+            (
                 "edge-server --listen 127.0.0.1:0 --root . --acme-directory http://ca.example/",
                 "'http://ca.example/' for '--acme-directory <URL>': name the https:// URL",
             ),
@@ -1103,6 +1177,12 @@ mod tests {
             assert!(error.contains(named), "{line}: {error}");
             assert!(!error.contains('\n'), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn metrics_may_have_the_port_of_a_listener_without_tcp() {
+        let line = "edge-server --listen [::]:81 --root . --metrics [::1]:81 --tcp off";
+        assert!(parse_words(line).is_ok());
     }
 
     #[test]

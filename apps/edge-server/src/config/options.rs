@@ -5,11 +5,16 @@
 use std::ffi::OsString;
 
 use anyhow::bail;
+use anyhow::ensure;
 use anyhow::Context;
 use clap::Arg;
+use clap::ArgAction;
 use toml::Value;
 
 use crate::config::position::Position;
+
+/// Options that may be repeated, and without a value are not what a list without one seems to say.
+const NOT_EMPTY: [&str; 3] = ["cert", "key", "listen"];
 
 /// Key of the table and its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +45,9 @@ impl Setting {
             value => text(value).map(|text| vec![text]),
         };
         let values: Vec<String> = values.context("write a text, a number, or a list of these")?;
+        let may_be_empty =
+            matches!(option.get_action(), ArgAction::Append) && !NOT_EMPTY.contains(&name.as_str());
+        ensure!(may_be_empty || !values.is_empty(), "the list is empty; leave it out");
         Ok(values.into_iter().map(|value| format!("--{name}={value}").into()).collect())
     }
 }

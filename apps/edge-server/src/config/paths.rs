@@ -1,4 +1,4 @@
-//! Paths that the server writes to: each must be its own, and none should be served.
+//! Paths that the server writes to: nothing else is there, and none should be served.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,15 +10,25 @@ use std::path::PathBuf;
 
 use log::warn;
 
+use crate::config::file::Host;
 use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
 const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
-const READ: [&str; 7] =
-    ["config", "secrets", "hash-keys", "cert", "key", "acme-ca", "acme-external-account"];
+const READ: [&str; 8] = [
+    "config",
+    "secrets",
+    "hash-keys",
+    "cert",
+    "key",
+    "client-ca",
+    "acme-ca",
+    "acme-external-account",
+];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 8] = [
+const PRIVATE: [&str; 9] = [
+    "config",
     "store",
     "access-log",
     "qlog-dir",
@@ -29,14 +39,17 @@ const PRIVATE: [&str; 8] = [
     "acme-external-account",
 ];
 
-/// Values of options, by name.
-type OptionValues = BTreeMap<String, Vec<OsString>>;
+/// Keys of a host that name such files.
+const PRIVATE_OF_HOST: [&str; 3] = ["key", "basic-auth", "signed-url"];
 
-/// Two options whose paths share a file.
+/// Values of options, by name.
+pub type OptionValues = BTreeMap<String, Vec<OsString>>;
+
+/// Option that names what the server writes to, and what else is there.
 #[derive(Debug)]
 pub struct Collision {
     pub option: &'static str,
-    other: &'static str,
+    other: String,
     is_same_path: bool,
 }
 
@@ -44,18 +57,41 @@ impl fmt::Display for Collision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { option, other, is_same_path } = self;
         let what = if *is_same_path { "are the same path" } else { "share a file" };
-        write!(f, "--{other} and --{option} {what}; name two")
+        write!(f, "{other} and --{option} {what}; name two")
     }
 }
 
-/// Value of an option.
+/// Value of an option, or of a key of a host.
 #[derive(Debug)]
 struct NamedPath {
     option: &'static str,
+
+    /// The host, if it is a key's.
+    host: Option<String>,
     path: PathBuf,
 }
 
+impl fmt::Display for NamedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "{} of [[host]] {host}", self.option),
+            None => write!(f, "--{}", self.option),
+        }
+    }
+}
+
 impl NamedPath {
+    /// Returns the files that hosts name.
+    fn of_hosts(hosts: &[Host]) -> impl Iterator<Item = Self> + '_ {
+        hosts.iter().flat_map(|host| {
+            host.files().map(|(key, path)| Self {
+                option: key,
+                host: Some(host.first_name().to_owned()),
+                path: resolved(path),
+            })
+        })
+    }
+
     fn of<'a>(
         options: &'a OptionValues,
         option: &'static str,
@@ -64,7 +100,7 @@ impl NamedPath {
             *value != "-" && !value.as_bytes().windows(3).any(|part| part == b"://")
         };
         let values = options.get(option).into_iter().flatten().filter(is_file);
-        values.map(move |value| Self { option, path: resolved(Path::new(value)) })
+        values.map(move |value| Self { option, host: None, path: resolved(Path::new(value)) })
     }
 
     /// Returns whether a file of the other one is at the path of this, or would be.
@@ -79,6 +115,7 @@ impl NamedPath {
         let is_beside = path.parent() == self.path.parent();
         match other.strip_prefix(name).filter(|_| is_beside) {
             None => false,
+            Some(_) if self.host.is_some() => false,
             Some(suffix) if self.option == "store" => {
                 [&b".lock"[..], b"-wal", b"-shm"].contains(&suffix)
             }
@@ -91,37 +128,52 @@ impl NamedPath {
     }
 }
 
-/// Checks that nothing else is at a path to which the server writes.
+/// Checks that nothing else is at a path to which the server writes, as options of its start say: no
+/// other one, and no file that it reads, as options and hosts say now.
 ///
 /// # Errors
 ///
-/// The first two options that share a file.
-pub fn check(options: &OptionValues) -> Result<(), Collision> {
-    let named = |option: &&'static str| NamedPath::of(options, option);
-    let written: Vec<_> = WRITTEN.iter().flat_map(named).collect();
-    let read: Vec<_> = READ.iter().flat_map(named).collect();
+/// The first option whose path is another's, too.
+pub fn check(
+    started: &OptionValues,
+    options: &OptionValues,
+    hosts: &[Host],
+) -> Result<(), Collision> {
+    let written: Vec<_> =
+        WRITTEN.iter().flat_map(|option| NamedPath::of(started, option)).collect();
+    let read = READ.iter().flat_map(|option| NamedPath::of(options, option));
+    let read: Vec<_> = read.chain(NamedPath::of_hosts(hosts)).collect();
     for (index, one) in written.iter().enumerate() {
         let mut others = written[..index].iter().chain(&read);
         let collides = |other: &&NamedPath| one.collides_with(other) || other.collides_with(one);
         if let Some(other) = others.find(collides) {
             let is_same_path = one.path == other.path;
-            return Err(Collision { option: one.option, other: other.option, is_same_path });
+            return Err(Collision { option: one.option, other: other.to_string(), is_same_path });
         }
     }
     Ok(())
 }
 
 /// Warns of private files that clients could download from one of the folders `roots`.
-pub fn warn_of_served_files<'a>(options: &OptionValues, roots: impl Iterator<Item = &'a PathBuf>) {
+pub fn warn_of_served_files<'a>(
+    options: &OptionValues,
+    hosts: &[Host],
+    roots: impl Iterator<Item = &'a PathBuf>,
+) {
     let roots: Vec<_> = roots.map(|root| resolved(root)).collect();
-    for option in PRIVATE {
-        let mut named = NamedPath::of(options, option);
-        let root = named.find_map(|named| roots.iter().find(|root| named.path.starts_with(root)));
-        if let Some(root) = root {
+    let of_options = PRIVATE.iter().flat_map(|option| NamedPath::of(options, option));
+    let of_hosts =
+        NamedPath::of_hosts(hosts).filter(|named| PRIVATE_OF_HOST.contains(&named.option));
+    let mut warned = Vec::new();
+    for named in of_options.chain(of_hosts) {
+        let root = roots.iter().find(|root| named.path.starts_with(root));
+        let name = named.to_string();
+        if let Some(root) = root.filter(|_| !warned.contains(&name)) {
             warn!(
-                "--{option} is in {}, which clients can download from; move it elsewhere",
+                "{name} is in {}, which clients can download from; move it elsewhere",
                 root.display()
             );
+            warned.push(name);
         }
     }
 }
@@ -136,7 +188,7 @@ mod tests {
     use super::*;
 
     fn named(option: &'static str, path: &str) -> NamedPath {
-        NamedPath { option, path: path.into() }
+        NamedPath { option, host: None, path: path.into() }
     }
 
     #[test]
@@ -155,6 +207,48 @@ mod tests {
         ] {
             let other = named("access-log", other);
             assert_eq!(other.collides_with(&named(option, path)), expected, "{path} {other:?}");
+        }
+    }
+
+    #[test]
+    fn file_that_the_server_reads_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("edge.toml");
+        let toml = "[[host]]\nnames = ['a']\ncert = ['c1', 'c2']\nkey = ['k1', 'k2']\n\
+                    access = [{ basic-auth = 'users' }, { signed-url = 'signers' }]\n";
+        std::fs::write(&file, toml).unwrap();
+        let hosts = crate::config::file::ConfigFile::read(&file).unwrap().hosts;
+        let values = |pairs: &[(&str, &str)]| -> OptionValues {
+            pairs.iter().map(|(name, value)| (name.to_string(), vec![value.into()])).collect()
+        };
+        let read = values(&[
+            ("cert", "c"),
+            ("key", "k"),
+            ("client-ca", "ca"),
+            ("secrets", "s"),
+            ("hash-keys", "h"),
+            ("acme-ca", "aca"),
+            ("acme-external-account", "aea"),
+        ]);
+        for written in WRITTEN {
+            for (path, other) in [
+                ("c", "--cert"),
+                ("./k", "--key"),
+                ("ca", "--client-ca"),
+                ("s", "--secrets"),
+                ("h", "--hash-keys"),
+                ("aca", "--acme-ca"),
+                ("aea", "--acme-external-account"),
+                ("c2", "cert of [[host]] a"),
+                ("./k2", "key of [[host]] a"),
+                ("users", "basic-auth of [[host]] a"),
+                ("signers", "signed-url of [[host]] a"),
+            ] {
+                let error = check(&values(&[(written, path)]), &read, &hosts).unwrap_err();
+                let expected = format!("{other} and --{written} are the same path; name two");
+                assert_eq!(error.to_string(), expected);
+            }
+            assert!(check(&values(&[(written, "other")]), &read, &hosts).is_ok(), "{written}");
         }
     }
 }

@@ -8,6 +8,17 @@ use boring::ssl::SslVersion;
 
 use crate::config::heading::TLS;
 
+/// Groups by BoringSSL's names, and their names in the registry of IANA and with OpenSSL.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("X25519MLKEM768", &[]),
+    ("X25519", &[]),
+    ("P-256", &["secp256r1", "prime256v1"]),
+    ("P-384", &["secp384r1"]),
+    ("P-521", &["secp521r1"]),
+    ("MLKEM1024", &[]),
+    ("X25519Kyber768Draft00", &[]),
+];
+
 /// Settings for QUIC and TCP.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TlsOptions {
@@ -31,8 +42,8 @@ pub struct TlsOptions {
 
     /// Key-exchange groups by preference, separated by colons [default: BoringSSL's]
     ///
-    /// For example X25519MLKEM768:X25519:P-256, over QUIC and TCP. A client that has none of them is
-    /// refused.
+    /// For example X25519MLKEM768:X25519:P-256, over QUIC and TCP; secp256r1 is P-256, too. A client that
+    /// has none of them is refused.
     #[arg(long, value_name = "LIST", value_parser = groups, help_heading = TLS)]
     pub tls_groups: Option<String>,
 
@@ -62,10 +73,63 @@ impl From<TlsVersion> for SslVersion {
     }
 }
 
+/// Parses a list of groups. Returns it with BoringSSL's names.
 fn groups(text: &str) -> Result<String, String> {
-    let tls = SslContextBuilder::new(SslMethod::tls());
-    match tls.and_then(|mut tls| tls.set_curves_list(text)) {
-        Ok(()) => Ok(text.to_owned()),
-        Err(_) => Err("not a list of groups that BoringSSL has, separated by colons".to_owned()),
+    let mut names = Vec::new();
+    for word in text.split(':') {
+        let name = group(word).ok_or_else(|| {
+            let known: Vec<_> = known_groups().map(|(name, _)| name).collect();
+            format!("there is no group '{word}'; use names of {}", known.join(", "))
+        })?;
+        if names.contains(&name) {
+            return Err(format!("the group '{word}' is there twice; name it once"));
+        }
+        names.push(name);
+    }
+    Ok(names.join(":"))
+}
+
+/// Returns BoringSSL's name of a group.
+fn group(word: &str) -> Option<&'static str> {
+    let is_named = |(name, others): &(&str, &[&str])| {
+        name.eq_ignore_ascii_case(word) || others.iter().any(|own| own.eq_ignore_ascii_case(word))
+    };
+    known_groups().find(is_named).map(|(name, _)| name)
+}
+
+/// Returns those of the groups that this BoringSSL has.
+fn known_groups() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    GROUPS.into_iter().filter(|(name, _)| {
+        let tls = SslContextBuilder::new(SslMethod::tls());
+        tls.is_ok_and(|mut tls| tls.set_curves_list(name).is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_has_the_names_of_iana_and_openssl() {
+        for (text, expected) in [
+            ("X25519", Ok("X25519")),
+            ("x25519:secp256r1", Ok("X25519:P-256")),
+            ("P-256:secp384r1:SECP521R1", Ok("P-256:P-384:P-521")),
+            ("X25519MLKEM768:prime256v1", Ok("X25519MLKEM768:P-256")),
+            ("MLKEM1024", Ok("MLKEM1024")),
+            (
+                "X25519:x448",
+                Err("there is no group 'x448'; use names of X25519MLKEM768, X25519, P-"),
+            ),
+            ("X25519:", Err("there is no group ''; use names of")),
+            ("X25519, P-256", Err("there is no group 'X25519, P-256'; use names of")),
+            ("P-256:secp256r1", Err("the group 'secp256r1' is there twice; name it once")),
+        ] {
+            match (groups(text), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
     }
 }

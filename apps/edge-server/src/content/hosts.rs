@@ -85,8 +85,7 @@ impl VirtualHosts {
     ///
     /// One line that names host and page.
     pub fn check_error_pages(&self, config: &Config) -> anyhow::Result<()> {
-        for host in std::iter::once(config.file.default_host()).chain(config.file.named()) {
-            let virtual_host = host.names.first().map_or(&self.default, |name| self.find(name));
+        for (host, virtual_host) in self.all(config) {
             let checked = virtual_host.check_error_pages();
             checked.map_err(|e| config.host_error(&host, &e))?;
         }
@@ -98,6 +97,32 @@ impl VirtualHosts {
         if let Err(e) = self.check_error_pages(config) {
             warn!("{e:#}; until then clients get a line of text");
         }
+    }
+
+    /// Warns of files of `try-files` that do not exist: they may come later.
+    pub fn warn_of_try_files(&self, config: &Config) {
+        self.missing_try_files(config).iter().for_each(|line| warn!("{line}"));
+    }
+
+    /// Returns a line for each file of `try-files` that does not exist.
+    fn missing_try_files(&self, config: &Config) -> Vec<String> {
+        let lines = self.all(config).flat_map(|(host, virtual_host)| {
+            let missing = virtual_host.missing_try_files().into_iter();
+            missing.map(move |line| {
+                let error = config.host_error(&host, &anyhow::anyhow!(line));
+                format!("{error}; until then clients get 404")
+            })
+        });
+        lines.collect()
+    }
+
+    /// Returns all hosts of the configuration.
+    fn all<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = (Host, &'a VirtualHost)> {
+        let hosts = std::iter::once(config.file.default_host()).chain(config.file.named());
+        hosts.map(|host| {
+            let virtual_host = host.names.first().map_or(&self.default, |name| self.find(name));
+            (host, virtual_host)
+        })
     }
 
     /// Returns the host of a name.
@@ -173,6 +198,29 @@ mod tests {
     }
 
     #[test]
+    fn missing_files_of_try_files_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        std::fs::write(dir.path().join("x.html"), "").unwrap();
+        for (toml, expected) in [
+            ("[[host]]\ntry-files = ['/x.html', '{path}.html']", ""),
+            ("[[host]]\ntry-files = ['/x.html', '/none']", "try-files: '/none': no such file in "),
+            (
+                "[[host]]\nnames = ['a']\ntry-files = ['/folder']",
+                "[[host]] a, line 1, column 1: try-",
+            ),
+        ] {
+            std::fs::write(&file, toml).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
+            let config = crate::config::parse(args.into_iter().chain(file.to_str())).unwrap();
+            let lines = VirtualHosts::open(&config).unwrap().missing_try_files(&config);
+            assert_eq!(lines.is_empty(), expected.is_empty(), "{toml}: {lines:?}");
+            assert!(lines.iter().all(|line| line.contains(expected)), "{toml}: {lines:?}");
+        }
+    }
+
+    #[test]
     fn nothing_is_compressed_without_memory_or_if_the_host_says_so() {
         let dir = tempfile::tempdir().unwrap();
         let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
@@ -207,11 +255,11 @@ mod tests {
             // Others inherit the rules, and are not at fault.
             (
                 format!("{root}[[host]]\nnames = ['a']\n{nameless}{bad}"),
-                "[[host]] without names, line 5, column 1: line 6, column 1: header: 'Bad'",
+                "[[host]] without names, line 6, column 1: header: 'Bad'",
             ),
             (
                 format!("{root}{nameless}{named}{bad}"),
-                "[[host]] a.example, line 4, column 1: line 6, column 1: header: 'Bad'",
+                "[[host]] a.example, line 6, column 1: header: 'Bad'",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

@@ -26,6 +26,7 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 use ab_test::ClientUnit;
+use anyhow::bail;
 use ipnet::IpNet;
 use log::debug;
 use log::warn;
@@ -54,6 +55,7 @@ use crate::content::file_lookup::Representation;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::present::present;
 use crate::content::root::Root;
+use crate::content::rules::encode;
 use crate::content::rules::Rules;
 use crate::content::url_path::UrlPath;
 use crate::http::body::Body;
@@ -130,7 +132,7 @@ impl VirtualHost {
     ) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
         let server_timing = host.server_timing.unwrap_or(false);
-        let access = AccessRules::new(host, root.path(), resources)?;
+        let access = AccessRules::new(host, resources)?;
         let cors = CorsRules::new(host)?;
         let (cache, compressor) = (None, None);
         Ok(Self { root, rules, access, cors, speedtest, server_timing, cache, compressor })
@@ -465,19 +467,32 @@ impl VirtualHost {
     ///
     /// One line that names the page.
     pub fn check_error_pages(&self) -> anyhow::Result<()> {
+        self.rules.error_pages().try_for_each(|(status, path)| {
+            let problem = self.problem_of(path);
+            problem.map_or(Ok(()), |problem| bail!("error {status} = '{path}': {problem}"))
+        })
+    }
+
+    /// Returns a line for each file that `try-files` names and that does not exist.
+    pub fn missing_try_files(&self) -> Vec<String> {
+        let files = self.rules.try_files.files();
+        let problem = |path: String| {
+            let problem = self.problem_of(&encode(&path))?;
+            Some(format!("try-files: '{path}': {problem}"))
+        };
+        files.filter_map(problem).collect()
+    }
+
+    /// Returns why the file at a path cannot be served, and the way out.
+    fn problem_of(&self, path: &str) -> Option<String> {
         let subnet = IpNet::default();
         let files = FileLimiter::default().account(subnet, ClientUnit::of(subnet.addr()));
         let permit = |readers: &FileReaders| files.try_read(readers, u64::MAX);
-        self.rules.error_pages().try_for_each(|(status, path)| {
-            let page = self.error_page(path, &permit).map(drop);
-            page.map_err(|error| {
-                let root = self.root.path().display();
-                let problem = match error.kind() {
-                    io::ErrorKind::NotFound => format!("no such file in {root}; create it there"),
-                    _ => format!("{error} in {root}; name a readable file"),
-                };
-                anyhow::anyhow!("error {status} = '{path}': {problem}")
-            })
+        let error = self.error_page(path, &permit).err()?;
+        let root = self.root.path().display();
+        Some(match error.kind() {
+            io::ErrorKind::NotFound => format!("no such file in {root}; create it there"),
+            _ => format!("{error} in {root}; name a readable file"),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
@@ -15,10 +16,13 @@ use percent_encoding::CONTROLS;
 
 use crate::config::file;
 use crate::config::file::Host;
+use crate::config::position::Position;
 use crate::content::compression::policy::CompressionPolicy;
 use crate::content::media_types;
+use crate::content::path_pattern::never_matches;
 use crate::content::path_pattern::PathPattern;
 use crate::content::try_files::TryFiles;
+use crate::content::url_path::UrlPath;
 use crate::http::response::Field;
 
 /// Characters that are percent-encoded in the path of a `location` field (RFC 3986, 3.3).
@@ -96,6 +100,7 @@ struct RedirectRule {
     prefix: bool,
     to: String,
     status: u16,
+    position: Position,
 }
 
 impl Rules {
@@ -112,24 +117,21 @@ impl Rules {
         }
         let charset = host.charset.clone().unwrap_or_else(|| "utf-8".to_owned());
         ensure!(
-            is_value(&charset) || charset.is_empty(),
+            charset.is_empty() || is_value(&charset) && !charset.contains([' ', ';', '"', ',']),
             "charset: '{charset}' is not a charset; write one such as utf-8"
         );
         let mut errors = BTreeMap::new();
         for (status, path) in host.error.iter().flatten() {
             errors.insert(error_status(status, path)?, path.clone());
         }
-        let headers = host
-            .header
-            .iter()
-            .flatten()
-            .map(|rule| FieldRule::new(rule).with_context(|| rule.position.to_string()));
+        let headers =
+            host.header.iter().flatten().map(|rule| FieldRule::new(rule).context(rule.position));
         let redirects = host
             .redirect
             .iter()
             .flatten()
-            .map(|rule| RedirectRule::new(rule).with_context(|| rule.position.to_string()));
-        Ok(Self {
+            .map(|rule| RedirectRule::new(rule).context(rule.position));
+        let rules = Self {
             index,
             try_files: TryFiles::new(host.try_files.as_deref().unwrap_or_default())?,
             precompressed: host.precompressed.unwrap_or(true),
@@ -139,7 +141,36 @@ impl Rules {
             errors,
             headers: headers.collect::<anyhow::Result<_>>()?,
             redirects: redirects.collect::<anyhow::Result<_>>()?,
-        })
+        };
+        rules.check_redirects()?;
+        Ok(rules)
+    }
+
+    /// Checks that redirects of the host to itself come to an end, and that each is reached.
+    fn check_redirects(&self) -> anyhow::Result<()> {
+        for (index, rule) in self.redirects.iter().enumerate() {
+            let RedirectRule { from, prefix, position, .. } = rule;
+            let is_earlier = self.redirects[..index]
+                .iter()
+                .any(|other| other.suffix(from).is_some() && (other.prefix || !prefix));
+            let shown = if *prefix { format!("{from}*") } else { from.clone() };
+            if is_earlier {
+                let error =
+                    anyhow!("redirect from '{shown}' is never reached: an earlier one is for it");
+                return Err(error.context(*position));
+            }
+            let mut path = if *prefix { format!("{from}x") } else { from.clone() };
+            for _ in 0..=self.redirects.len() {
+                let Some((_, to)) = self.redirect(&path, "") else { break };
+                path = local_path(&to).unwrap_or_default();
+            }
+            if self.redirect(&path, "").is_some() {
+                let error =
+                    anyhow!("redirect from '{shown}' leads back to redirects without an end");
+                return Err(error.context(*position));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the content type of a file by its extension.
@@ -216,6 +247,9 @@ impl RedirectRule {
         let prefix = from.strip_suffix("/*").map(|path| format!("{path}/"));
         let plain = from.starts_with('/') && prefix.as_ref().unwrap_or(from).find('*').is_none();
         ensure!(plain, "redirect from '{from}': write /path, or /path/* for all paths below it");
+        if let Some(why) = never_matches(from) {
+            bail!("redirect from '{from}': {why}");
+        }
         let local = to.starts_with('/') && !to.starts_with("//");
         let absolute = to.starts_with("https://") || to.starts_with("http://");
         let valid = to.bytes().all(|byte| byte.is_ascii_graphic()) && (local || absolute);
@@ -228,7 +262,13 @@ impl RedirectRule {
         ensure!(from != to, "redirect from '{from}' leads to itself; write another path");
         let prefixed = prefix.is_some();
         let from = prefix.unwrap_or_else(|| from.clone());
-        Ok(Self { from, prefix: prefixed, to: to.clone(), status: *status })
+        Ok(Self {
+            from,
+            prefix: prefixed,
+            to: to.clone(),
+            status: *status,
+            position: rule.position,
+        })
     }
 
     /// Returns the part of `path` after `from`, if the rule matches.
@@ -236,6 +276,12 @@ impl RedirectRule {
         let suffix = path.strip_prefix(self.from.as_str())?;
         (self.prefix || suffix.is_empty()).then_some(suffix)
     }
+}
+
+/// Returns the decoded path of a location, if that is on the same host.
+fn local_path(location: &str) -> Option<String> {
+    let path = location.split(['?', '#']).next()?;
+    UrlPath::parse(path).map(|path| path.decoded())
 }
 
 /// Percent-encodes a path.
@@ -260,6 +306,11 @@ fn mime<'a>(
     let mut map = HashMap::new();
     for (extension, mime) in types {
         let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+        let is_extension = !extension.is_empty() && !extension.contains(['/', '.', '*']);
+        ensure!(
+            is_extension,
+            "mime: '{extension}' is no extension of a file name; write one such as txt"
+        );
         let valid = is_value(mime) && mime.contains('/');
         ensure!(valid, "mime: {extension} = '{mime}': write a type like text/plain");
         map.insert(extension, mime.clone());
@@ -524,6 +575,9 @@ mod tests {
             ("try-files = ['{path}/.x']", "try-files: '{path}/.x'"),
             ("try-files = ['{path}']", "try-files: '{path}' is tried first anyway"),
             ("charset = 'a '", "'a '"),
+            ("charset = 'utf 8'", "'utf 8'"),
+            ("mime = { '*.txt' = 'text/plain' }", "mime: '*.txt' is no extension"),
+            ("mime = { '' = 'text/plain' }", "mime: '' is no extension"),
             ("error = { 200 = '/x' }", "'200'"),
             ("error = { x = '/x' }", "'x'"),
             ("error = { 404 = 'x' }", "404 = 'x'"),
@@ -549,6 +603,21 @@ mod tests {
             ("redirect = [{ from = '/a', to = '/b/*' }]", "'/b/*'"),
             ("redirect = [{ from = '/a/*', to = '/b/*/*' }]", "'/b/*/*'"),
             ("redirect = [{ from = '/a', to = '/a' }]", "itself"),
+            ("redirect = [{ from = '/a/../b', to = '/c' }]", "paths have no . and .."),
+            ("redirect = [{ from = '/a%20b', to = '/c' }]", "it is compared with the decoded path"),
+            ("redirect = [{ from = '/*', to = '/x/*' }]", "'/*' leads back to redirects"),
+            (
+                "redirect = [{ from = '/a', to = '/b' }, { from = '/b', to = '/a?x#y' }]",
+                "'/a' leads back",
+            ),
+            (
+                "redirect = [{ from = '/a', to = '/b' }, { from = '/a', to = '/c' }]",
+                "'/a' is never reached",
+            ),
+            (
+                "redirect = [{ from = '/a/*', to = '/b' }, { from = '/a/b', to = '/c' }]",
+                "'/a/b' is never",
+            ),
             ("redirect = [{ from = '/a', to = '/b', status = 200 }]", "200"),
         ] {
             let error = format!("{:#}", Rules::new(&host(toml)).expect_err(toml));

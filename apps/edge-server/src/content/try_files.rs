@@ -34,6 +34,14 @@ impl TryFiles {
         self.0.is_empty()
     }
 
+    /// Returns the paths of the files that stand for every path.
+    pub fn files(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.iter().filter_map(|pattern| match pattern {
+            Pattern::File(file) => Some(file.decoded()),
+            Pattern::Suffix(_) => None,
+        })
+    }
+
     /// Returns the substitutes for a path.
     pub fn of<'a>(&'a self, url_path: &'a UrlPath) -> impl Iterator<Item = UrlPath> + 'a {
         self.0.iter().filter_map(|pattern| pattern.of(url_path))

@@ -11,11 +11,8 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
-use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
-use boring::asn1::Asn1Time;
-use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
 use boring::nid::Nid;
 use boring::pkey::Id;
@@ -39,6 +36,7 @@ use crate::config::host_map::HostMap;
 use crate::config::tls::TlsOptions;
 use crate::config::Config;
 use crate::quic::client_authorities::ClientAuthorities;
+use crate::quic::x509;
 
 /// Names in the self-signed certificate.
 const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -92,6 +90,9 @@ pub struct CertificateInfo {
     /// Hosts that the certificate is not for.
     pub uncovered: Vec<String>,
     pub origin: CertificateOrigin,
+
+    /// Kind of its key, such as `ECDSA P-256`.
+    pub key: String,
 
     /// When all certificates of the chain are valid, and when the first expires.
     pub start: SystemTime,
@@ -304,7 +305,23 @@ impl HostKeys {
         }
         let pairs = certs.iter().zip(keys);
         let read = pairs.map(|(cert, key)| CertifiedKey::read(cert, key, names, &located));
-        read.collect::<Result<_, E>>().map(Self)
+        let keys = Self(read.collect::<Result<_, E>>()?);
+        for unused in keys.unused() {
+            warn!(
+                "{} {} is for nobody: an earlier one of this host has the same kind of key; leave it \
+                 out, or name a [[host]] for it",
+                names[0],
+                certs[unused].display()
+            );
+        }
+        Ok(keys)
+    }
+
+    /// Returns those that no client gets, by their places: it gets the first that it can verify.
+    fn unused(&self) -> Vec<usize> {
+        let is_unused =
+            |at: &usize| self.0[..*at].iter().any(|earlier| earlier.schemes == self.0[*at].schemes);
+        (0..self.0.len()).filter(is_unused).collect()
     }
 
     /// Returns the first that a client with these signature schemes can verify, or the first.
@@ -474,10 +491,19 @@ impl CertifiedKey {
             );
             return Err(located("key", error));
         }
+        let mode = key_file::check_writers(cert, "o-w");
+        mode.map_err(|why| located("cert", anyhow!("{cert_name} {}: {why}", cert.display())))?;
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        let origin = CertificateOrigin::Files;
-        Ok(Self { chain, schemes: schemes_of(&private), key: private, origin })
+        let (schemes, origin) = (schemes_of(&private), CertificateOrigin::Files);
+        if schemes.is_empty() {
+            let error = anyhow!(
+                "{key_name} {} is of a kind that clients do not accept; make one on P-256, or for RSA",
+                key.display()
+            );
+            return Err(located("key", error));
+        }
+        Ok(Self { chain, schemes, key: private, origin })
     }
 
     /// Makes a self-signed certificate.
@@ -514,8 +540,8 @@ impl CertifiedKey {
     /// Describes the certificate, which `hosts` use.
     pub fn info(&self, hosts: Vec<String>) -> CertificateInfo {
         let names = self.chain.first().map(|leaf| names(leaf)).unwrap_or_default();
-        let start = self.chain.iter().filter_map(|cert| time(cert.not_before())).max();
-        let expiry = self.chain.iter().filter_map(|cert| time(cert.not_after())).min();
+        let start = self.chain.iter().filter_map(|cert| x509::time(cert.not_before())).max();
+        let expiry = self.chain.iter().filter_map(|cert| x509::time(cert.not_after())).min();
         // The default certificate has no host to compare its names with; it needs one at least.
         let is_compared = |host: &&String| *host != ANY_HOST || names.is_empty();
         let compared: Vec<_> = hosts.iter().filter(is_compared).cloned().collect();
@@ -523,6 +549,7 @@ impl CertifiedKey {
             uncovered: self.uncovered(&compared),
             hosts,
             origin: self.origin,
+            key: kind_of(&self.key),
             names,
             start: start.unwrap_or(UNIX_EPOCH),
             expiry: expiry.unwrap_or(UNIX_EPOCH),
@@ -579,13 +606,25 @@ fn schemes_of(key: &PKey<Private>) -> &'static [u16] {
     }
 }
 
+/// Returns the kind of a key, for lists.
+fn kind_of(key: &PKey<Private>) -> String {
+    let curve = || key.ec_key().ok()?.group().curve_name();
+    match key.id() {
+        Id::RSA => format!("RSA {}", key.bits()),
+        Id::ED25519 => "Ed25519".to_owned(),
+        Id::EC => match curve() {
+            Some(Nid::X9_62_PRIME256V1) => "ECDSA P-256".to_owned(),
+            Some(Nid::SECP384R1) => "ECDSA P-384".to_owned(),
+            Some(Nid::SECP521R1) => "ECDSA P-521".to_owned(),
+            _ => format!("ECDSA {}", key.bits()),
+        },
+        _ => "other".to_owned(),
+    }
+}
+
 /// Parses a chain, of one certificate at least.
 fn parse_chain(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<Vec<X509>> {
-    let chain = X509::stack_from_pem(pem).unwrap_or_default();
-    if chain.is_empty() {
-        bail!("{name} {} holds no certificate in PEM form; name a PEM file", path.display());
-    }
-    Ok(chain)
+    x509::certificates(pem).map_err(|why| anyhow!("{name} {}: {why:#}", path.display()))
 }
 
 fn parse_key(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<PKey<Private>> {
@@ -595,7 +634,10 @@ fn parse_key(pem: &[u8], name: &str, path: &Path) -> anyhow::Result<PKey<Private
             true => anyhow!(
                 "{name} {path} is encrypted; write it without a passphrase, as openssl pkey does"
             ),
-            false => anyhow!("{name} {path} holds no private key in PEM form; name a PEM file"),
+            false => anyhow!(
+                "{name} {path} holds no private key in PEM form of RSA, ECDSA or Ed25519; name a PEM \
+                 file"
+            ),
         }
     })
 }
@@ -613,13 +655,6 @@ fn names(certificate: &X509Ref) -> Vec<String> {
     names.collect()
 }
 
-/// Returns a time of a certificate, if that is after 1970.
-fn time(time: &Asn1TimeRef) -> Option<SystemTime> {
-    let since_1970 = Asn1Time::from_unix(0).ok()?.diff(time).ok()?;
-    let seconds = i64::from(since_1970.days) * 86_400 + i64::from(since_1970.secs);
-    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
-}
-
 fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path)
         .with_context(|| format!("cannot read {name} {}; name a readable PEM file", path.display()))
@@ -628,6 +663,10 @@ fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use boring::asn1::Asn1Time;
+    use boring::ec::EcGroup;
+    use boring::ec::EcKey;
+    use boring::hash::MessageDigest;
     use std::os::unix::fs::PermissionsExt;
 
     struct Files {
@@ -667,17 +706,60 @@ mod tests {
     fn error_names_unusable_file() {
         let (cert, key) = certified_key();
         let (_, other_key) = certified_key();
+        let of_p224 = p224_key();
+        let cut = format!("{cert}{}", &cert[..cert.len() - 50]);
         let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n";
         for (cert, key, option, why) in [
             ("nothing", key.as_str(), "cert", "holds no certificate"),
+            (cut.as_str(), key.as_str(), "cert", "block 2 is no certificate"),
             (cert.as_str(), "nothing", "key", "holds no private key"),
             (cert.as_str(), encrypted, "key", "is encrypted"),
+            (
+                of_p224.0.as_str(),
+                of_p224.1.as_str(),
+                "key",
+                "is of a kind that clients do not accept",
+            ),
             (cert.as_str(), other_key.as_str(), "key", "is not the key"),
         ] {
             let files = files(cert, key);
             let (blamed, error) = read_files(&files).map(drop).unwrap_err();
             assert_eq!(blamed, option, "{error}");
             assert!(error.contains(&format!("--{option}")) && error.contains(why), "{error}");
+        }
+    }
+
+    /// Returns a certificate with a key on a curve that TLS 1.3 has not.
+    fn p224_key() -> (String, String) {
+        let group = EcGroup::from_curve_name(Nid::SECP224R1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let mut cert = X509::builder().unwrap();
+        cert.set_pubkey(&key).unwrap();
+        cert.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
+        cert.set_not_after(&Asn1Time::from_unix(1 << 31).unwrap()).unwrap();
+        cert.sign(&key, MessageDigest::sha256()).unwrap();
+        let pem = |pem: Vec<u8>| String::from_utf8(pem).unwrap();
+        (pem(cert.build().to_pem().unwrap()), pem(key.private_key_to_pem_pkcs8().unwrap()))
+    }
+
+    #[test]
+    fn second_key_of_a_kind_is_for_nobody() {
+        let made = |algorithm| {
+            let key = KeyPair::generate_for(algorithm).unwrap();
+            let der = key.serialize_der();
+            let key = PKey::private_key_from_der(&der).unwrap();
+            let schemes = schemes_of(&key);
+            CertifiedKey { chain: Vec::new(), key, schemes, origin: CertificateOrigin::Files }
+        };
+        let [p256, p384] = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384];
+        for (algorithms, unused) in [
+            (&[p256][..], &[][..]),
+            (&[p256, p384], &[]),
+            (&[p256, p384, p256], &[2]),
+            (&[p384, p384, p384], &[1, 2]),
+        ] {
+            let keys = algorithms.iter().map(|algorithm| made(algorithm)).collect();
+            assert_eq!(HostKeys(keys).unused(), unused);
         }
     }
 
@@ -690,6 +772,20 @@ mod tests {
         let key = rcgen::KeyPair::generate().unwrap();
         let cert = params.self_signed(&key).unwrap();
         (cert.pem(), key.serialize_pem())
+    }
+
+    #[test]
+    fn kind_of_key_is_told() {
+        use rcgen::*;
+        for (algorithm, expected) in
+            [(&PKCS_ECDSA_P256_SHA256, "ECDSA P-256"), (&PKCS_ECDSA_P384_SHA384, "ECDSA P-384")]
+        {
+            let key = KeyPair::generate_for(algorithm).unwrap();
+            let key = PKey::private_key_from_der(&key.serialize_der()).unwrap();
+            assert_eq!(kind_of(&key), expected);
+        }
+        let key = PKey::from_rsa(boring::rsa::Rsa::generate(2048).unwrap()).unwrap();
+        assert_eq!(kind_of(&key), "RSA 2048");
     }
 
     #[test]
@@ -736,9 +832,9 @@ mod tests {
         let at = |day: u64| UNIX_EPOCH + Duration::from_secs(day * 86_400);
         let (hosts, names) = (vec!["a".to_owned(), "b".to_owned()], Vec::new());
         let (start, expiry) = (at(50), at(100));
-        let origin = CertificateOrigin::Files;
+        let (origin, key) = (CertificateOrigin::Files, "RSA 2048".to_owned());
         let mut info =
-            CertificateInfo { hosts, names, uncovered: Vec::new(), origin, start, expiry };
+            CertificateInfo { hosts, names, uncovered: Vec::new(), origin, key, start, expiry };
         let early = "the certificate of a, b is not valid before 1970-02-20T00:00:00Z: clients \
                      reject it; set this machine's clock, or use another certificate";
         for (day, expected) in [
@@ -772,12 +868,16 @@ mod tests {
     }
 
     #[test]
-    fn key_that_others_may_write_is_refused() {
+    fn file_that_others_may_write_is_refused() {
         let (cert, key) = certified_key();
         let files = files(&cert, &key);
-        std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o666)).unwrap();
-        let (_, error) = read_files(&files).map(drop).unwrap_err();
-        assert!(error.contains("--key") && error.contains("(mode 0666)"), "{error}");
+        for (path, option) in [(&files.key, "--key"), (&files.cert, "--cert")] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
+            let (_, error) = read_files(&files).map(drop).unwrap_err();
+            assert!(error.contains(option) && error.contains("(mode 0666)"), "{error}");
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
+        }
+        assert!(read_files(&files).is_ok());
     }
 
     #[test]

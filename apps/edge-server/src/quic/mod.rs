@@ -14,6 +14,7 @@ pub mod secrets;
 pub mod session_ticket;
 pub mod stateless_reset;
 pub mod token;
+mod x509;
 
 use std::time::Duration;
 

@@ -26,6 +26,7 @@ use rustix::net::SocketFlags;
 use rustix::net::SocketType;
 
 use crate::config::PROGRAM;
+use crate::telemetry::admin::socket::LISTED_MAX;
 
 /// Time for the response: a reload waits for every worker.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,8 +72,9 @@ enum AdminCommand {
 
     /// List connections, as JSON
     Connections {
-        /// The most to list
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        /// The most to list, up to 10000
+        #[arg(long, value_name = "N", default_value_t = 100,
+            value_parser = clap::value_parser!(u32).range(..=LISTED_MAX as i64))]
         max: u32,
     },
 
@@ -243,6 +245,15 @@ mod tests {
             let error = exchange(&path(name), "GET", "/stats", timeout).unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");
             server.into_iter().for_each(|server| server.join().unwrap());
+        }
+    }
+
+    #[test]
+    fn more_connections_than_a_server_lists_are_refused() {
+        for (max, is_valid) in [("0", true), ("10000", true), ("10001", false), ("-1", false)] {
+            let words = ["edge-server admin", "s", "connections", "--max", max];
+            let parsed = command_line::parse::<AdminCli>(words);
+            assert_eq!(parsed.is_ok(), is_valid, "{max}");
         }
     }
 

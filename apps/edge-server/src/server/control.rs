@@ -24,8 +24,10 @@ use crate::tcp::TcpHandle;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::admin::socket::Controls;
+use crate::telemetry::admin::socket::ReloadOutcome;
 use crate::telemetry::admin::socket::TcpConnectionInfo;
 use crate::telemetry::health::Health;
+use crate::telemetry::process_log;
 use crate::telemetry::process_log::notice;
 use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
@@ -108,15 +110,17 @@ impl Control {
         Ok(kept)
     }
 
-    /// Reloads the configuration. Returns the options that need a restart. The log has the outcome.
+    /// Reloads the configuration. The log has the outcome.
     ///
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    pub fn reload_configuration(&self) -> anyhow::Result<Vec<String>> {
-        let reloaded = self.try_reload().context("cannot reload, nothing has changed");
+    pub fn reload_configuration(&self) -> anyhow::Result<ReloadOutcome> {
+        let (reloaded, warnings) = process_log::gather_warnings(|| self.try_reload());
+        let reloaded = reloaded.context("cannot reload, nothing has changed");
+        let reloaded = reloaded.map(|kept| ReloadOutcome { kept, warnings });
         match &reloaded {
-            Ok(kept) => {
+            Ok(ReloadOutcome { kept, .. }) => {
                 if !kept.is_empty() {
                     let kept = kept.join(", ");
                     warn!(target: PROGRAM.0, "changed, but not applied until a restart: {kept}");
@@ -131,11 +135,11 @@ impl Control {
 }
 
 impl Controls for Control {
-    fn reload(&self) -> anyhow::Result<Vec<String>> {
+    fn reload(&self) -> anyhow::Result<ReloadOutcome> {
         let reopened = self.access_log.as_ref().map_or(Ok(()), AccessLog::reopen_and_wait);
-        let kept = self.reload_configuration()?;
+        let outcome = self.reload_configuration()?;
         reopened.context("reloaded, but the access log is not reopened")?;
-        Ok(kept)
+        Ok(outcome)
     }
 
     fn reopen(&self) -> anyhow::Result<()> {

@@ -244,7 +244,7 @@ impl WorkerSockets {
         let mut sockets = Vec::new();
         for (listener, Listener { address, .. }) in cli.listen.iter().enumerate() {
             let group = socket::bind_group(*address, cli.workers());
-            let group = group.map_err(|e| config.unusable("listen", e))?;
+            let group = group.map_err(|e| config.located("listen", e))?;
             sockets.extend(group.into_iter().map(|socket| WorkerSocket { listener, socket }));
         }
         let older = sockets.iter().map(|_| Vec::new()).collect();

@@ -81,6 +81,7 @@ impl Reloader {
 
     fn read_once(&mut self) -> anyhow::Result<Reloaded> {
         let mut config = config::parse(&self.args).map_err(anyhow::Error::msg)?;
+        config.check_paths_of(&self.started)?;
         config.flags.resume = self.resume;
         acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
         let resources = Resources {
@@ -97,8 +98,10 @@ impl Reloader {
         self.metrics.set_certificates(resources.certificates.expiries());
         resources.certificates.warn();
         resources.virtual_hosts.warn_of_error_pages(&config);
+        resources.virtual_hosts.warn_of_try_files(&config);
         self.resources = resources;
         config.flags.warn_of_conflicts();
+        config.warn_of_served_files();
         let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
             kept.push("--listen".to_owned());

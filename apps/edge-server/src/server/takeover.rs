@@ -327,7 +327,9 @@ impl TakeoverState {
 fn reason(error: &io::Error) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     match error.kind() {
-        BrokenPipe | ConnectionReset | UnexpectedEof => "the new server gave up".into(),
+        BrokenPipe | ConnectionReset | UnexpectedEof => {
+            "the new server gave up; its log says why".into()
+        }
         _ => error.to_string(),
     }
 }

@@ -69,7 +69,7 @@ fn open(
             let socket = match known {
                 Some(known) => old.swap_remove(known).1,
                 None => listeners::bind(address)
-                    .map_err(|e| config.unusable(option, explained(e, option, address)))?,
+                    .map_err(|e| config.located(option, explained(e, option, address)))?,
             };
             Ok(ListenerSocket { socket, purpose })
         })

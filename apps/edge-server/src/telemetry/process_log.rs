@@ -1,6 +1,7 @@
 //! Log on standard error: each line has time, level, origin and message, as text or as JSON. What it
 //! shows can be changed while the server runs.
 
+use std::cell::RefCell;
 use std::io;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -10,6 +11,7 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use env_filter::Filter;
+use log::Level;
 use log::LevelFilter;
 use log::Log;
 use log::Metadata;
@@ -36,6 +38,11 @@ const LINE_BYTES_MAX: usize = 4096;
 
 /// The log of the process.
 static LOG: OnceLock<ProcessLog> = OnceLock::new();
+
+thread_local! {
+    /// Warnings of this thread, while somebody gathers them.
+    static GATHERED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
 
 struct ProcessLog {
     format: LogFormat,
@@ -71,6 +78,22 @@ pub fn start(format: LogFormat) {
     }
     if let Err(reason) = check_filter(&text) {
         notice!("{VARIABLE}: {reason}");
+    }
+}
+
+/// Calls `act`, and returns the warnings that this thread has logged meanwhile, besides.
+pub fn gather_warnings<T>(act: impl FnOnce() -> T) -> (T, Vec<String>) {
+    GATHERED.set(Some(Vec::new()));
+    let result = act();
+    (result, GATHERED.take().unwrap_or_default())
+}
+
+/// Keeps a message if it is a warning, and somebody gathers those of this thread.
+fn gather(record: &Record<'_>) {
+    if record.level() <= Level::Warn {
+        GATHERED.with_borrow_mut(|gathered| {
+            gathered.iter_mut().for_each(|lines| lines.push(record.args().to_string()));
+        });
     }
 }
 
@@ -170,6 +193,7 @@ impl Log for ProcessLog {
     }
 
     fn log(&self, record: &Record<'_>) {
+        gather(record);
         let is_shown = record.target() == PROGRAM.0
             || self.filter.read().unwrap_or_else(PoisonError::into_inner).1.matches(record);
         if is_shown {
@@ -193,7 +217,6 @@ fn truncate(text: &mut String, bytes_max: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use log::Level;
     use std::time::Duration;
 
     fn process_log(format: LogFormat, text: &str) -> ProcessLog {
@@ -265,6 +288,23 @@ mod tests {
             let reason = check_filter(bad).unwrap_err();
             assert!(reason.starts_with(word), "{bad}: {reason}");
         }
+    }
+
+    #[test]
+    fn warnings_of_the_thread_are_gathered() {
+        let process_log = process_log(LogFormat::Text, "off");
+        let log = |level, line: &str| {
+            process_log.log(&Record::builder().level(level).args(format_args!("{line}")).build());
+        };
+        log(Level::Warn, "before");
+        let (result, warnings) = gather_warnings(|| {
+            log(Level::Warn, "one");
+            log(Level::Info, "notice");
+            log(Level::Error, "two");
+            7
+        });
+        log(Level::Warn, "after");
+        assert_eq!((result, warnings), (7, vec!["one".to_owned(), "two".to_owned()]));
     }
 
     #[test]

@@ -131,6 +131,9 @@ fn paths_that_share_a_file_are_refused() {
     fs::create_dir(dir.join("folder")).unwrap();
     fs::write(dir.join("secrets"), "5e".repeat(32)).unwrap();
     fs::write(dir.join("edge.toml"), "").unwrap();
+    let hosts = "[[host]]\nnames = ['a']\ncert = 'a.pem'\nkey = 'a.key'\n\
+                 access = [{ basic-auth = 'users' }, { signed-url = 'signers' }]\n";
+    fs::write(dir.join("hosts.toml"), hosts).unwrap();
     symlink("a.db", dir.join("link")).unwrap();
     symlink("link", dir.join("link-to-link")).unwrap();
     symlink("folder", dir.join("other-folder")).unwrap();
@@ -148,13 +151,20 @@ fn paths_that_share_a_file_are_refused() {
         ["--qlog-dir", "new/logs", "--access-log", "./new/./logs"],
         ["--secrets", "secrets", "--access-log", "secrets"],
         ["--config", "edge.toml", "--access-log", "./edge.toml"],
+        ["--client-ca", "ca.pem", "--access-log", "ca.pem"],
+        ["--client-ca", "ca.pem", "--store", "ca.pem"],
+        ["--config", "hosts.toml", "--access-log", "users"],
+        ["--config", "hosts.toml", "--access-log", "signers"],
+        ["--config", "hosts.toml", "--store", "a.key"],
+        ["--config", "hosts.toml", "--takeover", "./a.pem"],
     ] {
         for check in [&[][..], &["--check"]] {
             let mut command = server_command(&[&start[..], &paths, check].concat());
             let (status, said) = Running::start(command.current_dir(dir)).end();
             assert_eq!((status.code(), said.len()), (Some(2), 1), "{paths:?}: {said:?}");
             assert!(said[0].ends_with("; name two"), "{said:?}");
-            assert!(said[0].contains(paths[0]) && said[0].contains(paths[2]), "{said:?}");
+            let other = if paths[1] == "hosts.toml" { "of [[host]] a and" } else { paths[0] };
+            assert!(said[0].contains(other) && said[0].contains(paths[2]), "{said:?}");
         }
     }
     // What is read may be read twice.
@@ -181,6 +191,33 @@ fn private_file_below_a_root_is_warned_of() {
             let warns = |line: &String| line.contains(option) && line.contains("can download");
             assert_eq!(said.iter().any(warns), is_warned, "{option}: {said:?}");
         }
+    }
+}
+
+/// To run without rights takes root; others skip this.
+#[test]
+fn privileged_port_is_no_error_of_the_configuration() {
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let is_open = first.is_ok_and(|port| port.trim().parse() == Ok(0));
+    if !rustix::process::geteuid().is_root() || is_open {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_edge-server"), dir.join("edge-server")).unwrap();
+    let high = ["--listen", "127.0.0.1:0"];
+    for option in [
+        &["--listen", "127.0.0.1:7"][..],
+        &["--http", "127.0.0.1:7"],
+        &["--metrics", "127.0.0.1:7"],
+    ] {
+        let high = if option[0] == "--listen" { &[][..] } else { &high };
+        let mut command = Command::new(dir.join("edge-server"));
+        command.args([&["--root", "."], high, option].concat()).current_dir(dir);
+        let (status, said) = Running::start(command.uid(NOBODY).gid(NOBODY)).end();
+        assert_eq!(status.code(), Some(1), "{option:?}: {said:?}");
+        assert!(said.last().unwrap().contains("Permission denied"), "{said:?}");
     }
 }
 
@@ -322,6 +359,8 @@ fn options_without_effect_are_warned_of() {
             Some("--requests-memory-max 3145727 is less than the 3145728 bytes"),
         ),
         (["--header-bytes-max", "1048576", "--requests-memory-max", "3145728"], None),
+        (["--state", "both", "--resume", "on"], Some("--state without --secrets")),
+        (["--state", "store", "--resume", "on"], None),
     ] {
         let output = server_command(&[&start[..], &options].concat()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

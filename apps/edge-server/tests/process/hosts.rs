@@ -19,7 +19,7 @@ fn configuration_that_makes_no_sense_is_one_line() {
         (
             "[[host]]\nindx = []",
             2,
-            "edge.toml: line 2, column 1: [[host]] without names: unknown field `indx`",
+            "edge.toml: line 2, column 1: [[host]] without names: there is no key 'indx'",
         ),
         ("[[host]\n", 2, "edge.toml: line 1"),
         (

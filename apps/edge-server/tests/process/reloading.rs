@@ -102,6 +102,20 @@ fn reload_reaches_every_worker_and_disturbs_nobody() {
 }
 
 #[test]
+fn file_that_the_server_writes_is_not_read_after_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, config) = (dir.path().join("log"), config(dir.path()));
+    let log = log.display();
+    fs::write(&config, format!("[server]\naccess-log = '{log}'\n")).unwrap();
+    let (mut server, _) = serve(dir.path(), &["--config", config.to_str().unwrap()]);
+    // The other log is for the next start.
+    let users = format!("[[host]]\naccess = [{{ basic-auth = '{log}' }}]\n");
+    fs::write(&config, format!("[server]\naccess-log = '{log}.2'\n{users}")).unwrap();
+    server.ask_to_reload();
+    server.wait_for("basic-auth of [[host]] without names and --access-log are the same path");
+}
+
+#[test]
 fn reload_of_what_cannot_be_used_changes_nothing() {
     let mut host_a = ReloadedServer::new(&host("old"));
     let mut client = UdpClient::connect_to(Some("a.example"), host_a.address);
@@ -109,7 +123,7 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
     for (toml, named) in [
         (
             "[[host]]\nindx = 1".to_owned(),
-            "edge.toml: line 2, column 1: [[host]] without names: unknown field `indx`",
+            "edge.toml: line 2, column 1: [[host]] without names: there is no key 'indx'",
         ),
         (host("none"), "cannot serve root ="),
         ("[server]\nretry-above = 'x'".to_owned(), "line 2, column 1: invalid value 'x'"),

@@ -321,7 +321,7 @@ fn takeover_that_fails_leaves_the_other_alone() {
     let (status, said) = Running::start(&mut line.command()).end();
     assert_eq!(status.code(), Some(1), "{said:?}");
     assert!(said.last().unwrap().contains(&format!("listens on {right}")), "{said:?}");
-    old.wait_for("cannot hand over, still serving: the new server gave up");
+    old.wait_for("cannot hand over, still serving: the new server gave up; its log says why");
     assert_eq!(get(right, 5), 5);
 
     line.address = right;

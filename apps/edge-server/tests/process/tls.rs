@@ -171,6 +171,13 @@ fn client_without_a_certificate_of_the_authorities_is_refused() {
             assert!(error >= 0x100, "{error:#x}");
         }
     }
+    // The certificate of a client is no authority.
+    fs::copy(&cert, &authority).unwrap();
+    server.ask_to_reload();
+    server.wait_for("cannot reload, nothing has changed: --client-ca");
+    let mut client = UdpClient::begin_certified(address, Some([&*cert, &*key]));
+    client.establish();
+    assert_eq!(client.get("/").status(), "200");
     assert!(server.stop().success());
 }
 

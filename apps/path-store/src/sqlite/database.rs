@@ -93,9 +93,16 @@ impl Database {
     /// damaged one; the second value is the warning to log then.
     pub fn open(path: &Path, role: Role) -> Result<(Self, Option<String>), OpenError> {
         check_path(path, role)?;
+        let lock_path = with_suffix(path, ".lock");
+        let has_lock_file = lock_path.exists();
         let shared = lock(path, FlockOperation::NonBlockingLockShared)?;
         match open_locked(path, role) {
             Ok(database) => return Ok((database, None)),
+            Err(OpenFailure::Error(error @ OpenError::Foreign(_))) if !has_lock_file => {
+                // Nothing of ours stays beside another program's file.
+                let _ = std::fs::remove_file(lock_path);
+                return Err(error);
+            }
             Err(OpenFailure::Error(error)) => return Err(error),
             Err(OpenFailure::Damaged(why)) if role == Role::Tool => {
                 return Err(OpenError::Damaged { path: path.to_path_buf(), why });

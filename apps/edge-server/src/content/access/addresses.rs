@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
-use anyhow::bail;
+use anyhow::anyhow;
+use anyhow::ensure;
 use ipnet::IpNet;
 
+use crate::config::subnets;
 use crate::config::subnets::Subnets;
 
 /// Addresses of a rule: what is denied is so even if it is allowed, too.
@@ -22,9 +24,13 @@ impl AddressRule {
     ///
     /// One line that names the key.
     pub fn new(allow: Option<&[String]>, deny: Option<&[String]>) -> anyhow::Result<Self> {
+        ensure!(
+            deny.is_none_or(|list| !list.is_empty()),
+            "access: deny = [] denies nobody; name subnets, or leave it out"
+        );
         Ok(Self {
-            allow: allow.map(|list| subnets("allow", list)).transpose()?,
-            deny: subnets("deny", deny.unwrap_or_default())?,
+            allow: allow.map(|list| parse("allow", list)).transpose()?,
+            deny: parse("deny", deny.unwrap_or_default())?,
         })
     }
 
@@ -37,23 +43,16 @@ impl AddressRule {
     }
 }
 
-fn subnets(key: &str, list: &[String]) -> anyhow::Result<Subnets> {
+fn parse(key: &str, list: &[String]) -> anyhow::Result<Subnets> {
     let parsed = list.iter().map(|text| subnet(key, text)).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Subnets::new(&parsed))
 }
 
 /// Parses a subnet, or the address of one client.
 fn subnet(key: &str, text: &str) -> anyhow::Result<IpNet> {
-    let subnet = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let Ok(subnet) = subnet else {
-        bail!(
-            "access: {key}: '{text}' is no subnet; write 192.0.2.0/24, 2001:db8::/32 or an address"
-        );
-    };
-    if matches!(subnet, IpNet::V6(v6) if v6.addr().to_ipv4_mapped().is_some()) {
-        bail!("access: {key}: '{text}' is IPv4 written as IPv6; write it as IPv4");
-    }
-    Ok(subnet)
+    let parsed = text.parse::<IpAddr>().map_or_else(|_| subnets::parse(text), |ip| Ok(ip.into()));
+    let parsed = parsed.and_then(subnets::not_mapped);
+    parsed.map_err(|why| anyhow!("access: {key}: '{text}' {why}"))
 }
 
 #[cfg(test)]

@@ -50,8 +50,7 @@ impl CorsRules {
     /// One line that names the invalid key.
     pub fn new(host: &file::Host) -> anyhow::Result<Option<Self>> {
         let rules = host.cors.iter().flatten();
-        let rules =
-            rules.map(|rule| PathCors::new(rule).with_context(|| rule.position.to_string()));
+        let rules = rules.map(|rule| PathCors::new(rule).context(rule.position));
         let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
@@ -101,6 +100,7 @@ impl PathCors {
     fn new(rule: &file::CorsRule) -> anyhow::Result<Self> {
         let file::CorsRule { path, origins, methods, headers, expose, credentials, .. } = rule;
         ensure!(!origins.is_empty(), "cors: path = '{path}': name origins, or \"*\" for all");
+        ensure!(!methods.is_empty(), "cors: methods = [] allows none; name one, or leave it out");
         let is_open = origins.iter().any(|origin| origin == "*");
         ensure!(!is_open || origins.len() == 1, "cors: origins has \"*\" and others; keep one");
         if !is_open {
@@ -195,6 +195,7 @@ mod tests {
                 "leave the default port out; write https://a.example",
             ),
             ("origins = ['*']\nmethods = ['PUT']", "cors: methods: 'PUT'"),
+            ("origins = ['*']\nmethods = []", "cors: methods = [] allows none"),
             ("origins = ['*']\nheaders = ['a b']", "cors: headers: 'a b'"),
             ("origins = ['*']\nexpose = ['']", "cors: expose: ''"),
             ("origins = ['*']\npath = 'a/b'", "cors: path = 'a/b'"),

@@ -3,6 +3,7 @@
 mod addresses;
 pub mod basic_auth;
 pub mod cors;
+mod covered_paths;
 pub mod password_checker;
 mod private;
 pub mod refusal;
@@ -11,7 +12,6 @@ pub mod resources;
 pub mod signed_urls;
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,14 +24,13 @@ use crate::config::file;
 use crate::content::access::addresses::AddressRule;
 use crate::content::access::basic_auth::BasicAuth;
 pub use crate::content::access::basic_auth::Denial;
+use crate::content::access::covered_paths::CoveredPaths;
 pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::request_rate::RequestRate;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::signed_urls::SigningSecrets;
 use crate::content::client_context::ClientContext;
-use crate::content::path_pattern::PathPattern;
-use crate::http::content_coding::Coding;
 use crate::http::request::Request;
 
 /// The most requests in a second, and at once, that a rule may name.
@@ -46,8 +45,7 @@ pub struct AccessRules(Vec<PathAccess>);
 
 #[derive(Clone, Debug)]
 struct PathAccess {
-    path: PathPattern,
-    except: Vec<PathPattern>,
+    paths: CoveredPaths,
     addresses: AddressRule,
     rate: Option<Arc<RequestRate>>,
     signed_url: Option<KeyFile<SigningSecrets>>,
@@ -79,14 +77,12 @@ impl AccessRules {
     /// # Errors
     ///
     /// One line that names the invalid key.
-    pub fn new(
-        host: &file::Host,
-        root: &Path,
-        resources: &mut AccessResources,
-    ) -> anyhow::Result<Option<Self>> {
-        let rules = host.access.iter().flatten().map(|rule| {
-            PathAccess::new(rule, root, resources).with_context(|| rule.position.to_string())
-        });
+    pub fn new(host: &file::Host, resources: &mut AccessResources) -> anyhow::Result<Option<Self>> {
+        let rules = host
+            .access
+            .iter()
+            .flatten()
+            .map(|rule| PathAccess::new(rule, resources).context(rule.position));
         let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
@@ -175,14 +171,10 @@ fn ask(
 }
 
 impl PathAccess {
-    fn new(
-        rule: &file::AccessRule,
-        root: &Path,
-        resources: &mut AccessResources,
-    ) -> anyhow::Result<Self> {
+    fn new(rule: &file::AccessRule, resources: &mut AccessResources) -> anyhow::Result<Self> {
         let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
             rule;
-        let pattern = |path: &String| PathPattern::new("access", path);
+        let paths = CoveredPaths::new(path, except)?;
         let rate = rate_of(rule, resources.prefix_lengths)?;
         let has_addresses = allow.is_some() || deny.is_some();
         ensure!(
@@ -190,21 +182,15 @@ impl PathAccess {
             "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url \
              or requests-per-second"
         );
-        let mut sign = |path: &PathBuf| {
-            resources::warn_of_served_file("signed-url", path, root);
-            resources.secrets(path)
-        };
-        let signed_url = signed_url.as_ref().map(&mut sign).transpose()?;
+        let signed_url = signed_url.as_ref().map(|path| resources.secrets(path)).transpose()?;
         let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
         let mut authenticate = |path: &PathBuf| {
-            resources::warn_of_served_file("basic-auth", path, root);
             let (users, checker) = (resources.users(path)?, resources.checker()?);
             Ok::<_, anyhow::Error>(BasicAuth { users, realm: realm.into(), checker })
         };
         let basic_auth = basic_auth.as_ref().map(&mut authenticate).transpose()?;
         Ok(Self {
-            path: pattern(path)?,
-            except: except.iter().map(pattern).collect::<anyhow::Result<_>>()?,
+            paths,
             addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
             rate,
             signed_url,
@@ -213,11 +199,7 @@ impl PathAccess {
     }
 
     fn applies_to(&self, AccessPath { path, asked }: AccessPath<'_>) -> bool {
-        self.matches(path) && !asked.is_some_and(|asked| self.matches(asked))
-    }
-
-    fn matches(&self, path: &str) -> bool {
-        is_match(&self.path, path) && !self.except.iter().any(|except| except.is_match(path))
+        self.paths.contains(path) && !asked.is_some_and(|asked| self.paths.contains(asked))
     }
 }
 
@@ -251,17 +233,6 @@ fn realm_of(realm: Option<&str>, is_asked: bool) -> anyhow::Result<&str> {
     Ok(realm)
 }
 
-/// Returns whether a pattern matches a path, the folder that it names without a slash, or the file
-/// whose compressed sibling it is.
-fn is_match(pattern: &PathPattern, path: &str) -> bool {
-    let is_sibling = || {
-        let plain = Coding::ALL.iter().find_map(|coding| path.strip_suffix(coding.suffix()));
-        plain.is_some_and(|plain| pattern.is_match(plain))
-    };
-    let is_folder = || !path.ends_with('/') && pattern.is_match(&format!("{path}/"));
-    pattern.is_match(path) || is_sibling() || is_folder()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,7 +242,10 @@ mod tests {
         for (toml, named) in [
             ("path = '/a'", "line 2, column 1: access: path = '/a' asks for nothing"),
             ("path = 'a/b'\ndeny = ['::/0']", "access: path = 'a/b': begin with /"),
-            ("except = ['/[']\ndeny = ['::/0']", "access: path = '/['"),
+            ("except = ['/[']\ndeny = ['::/0']", "access: except: path = '/['"),
+            ("path = ''\ndeny = ['::/0']", "line 2, column 1: access: path = '': it is empty"),
+            ("path = '/a'\nexcept = ['/b']\ndeny = ['::/0']", "access: except = '/b': path = '/a'"),
+            ("deny = []", "access: deny = [] denies nobody"),
             ("burst = 5\ndeny = ['::/0']", "access: burst = 5 needs requests-per-second"),
             ("requests-per-second = 0", "access: requests-per-second = 0: write 1 to"),
             ("requests-per-second = 5\nburst = 0", "access: burst = 0: write 1 to"),
@@ -282,6 +256,7 @@ mod tests {
             ("allow = ['example.org']", "access: allow: 'example.org' is no subnet"),
             ("deny = ['192.0.2.0/33']", "access: deny: '192.0.2.0/33' is no subnet"),
             ("deny = ['::ffff:192.0.2.0/120']", "write it as IPv4"),
+            ("allow = ['192.0.2.7/24']", "access: allow: '192.0.2.7/24' is an address in"),
         ] {
             let error = new(toml).expect_err(toml);
             let error = format!("{error:#}");
@@ -296,6 +271,6 @@ mod tests {
         std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
         let host = file::ConfigFile::read(&file).unwrap().default_host();
         let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
-        AccessRules::new(&host, dir.path(), &mut resources)
+        AccessRules::new(&host, &mut resources)
     }
 }

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use log::warn;
 use path_store::key_file::KeyFile;
 use quiche::path_state::PrefixLengths;
 
@@ -38,7 +37,7 @@ impl AccessResources {
     ///
     /// One line that names the unusable file.
     pub fn users(&mut self, path: &Path) -> anyhow::Result<KeyFile<Htpasswd>> {
-        open(&mut self.users, "basic-auth", path)
+        open(&mut self.users, ["basic-auth", "password file"], path)
     }
 
     /// Returns the secrets of a file, which is read again when it changes.
@@ -47,7 +46,7 @@ impl AccessResources {
     ///
     /// One line that names the unusable file.
     pub fn secrets(&mut self, path: &Path) -> anyhow::Result<KeyFile<SigningSecrets>> {
-        open(&mut self.secrets, "signed-url", path)
+        open(&mut self.secrets, ["signed-url", "file of signing secrets"], path)
     }
 
     /// Returns what checks passwords.
@@ -65,22 +64,16 @@ impl AccessResources {
     }
 }
 
-/// Warns of a file that clients could download from the folder `root`.
-pub fn warn_of_served_file(key: &str, path: &Path, root: &Path) {
-    if path.canonicalize().is_ok_and(|path| path.starts_with(root)) {
-        warn!("{key} = '{}' is in the folder that the host serves; move it", path.display());
-    }
-}
-
 fn open<T: FromStr<Err = String> + Send + Sync + 'static>(
     opened: &mut HashMap<PathBuf, KeyFile<T>>,
-    key: &str,
+    [key, kind]: [&'static str; 2],
     path: &Path,
 ) -> anyhow::Result<KeyFile<T>> {
     if let Some(file) = opened.get(path) {
         return Ok(file.clone());
     }
-    let file = KeyFile::watch(path).with_context(|| format!("access: cannot use {key}"))?;
+    let file =
+        KeyFile::watch_as(kind, path).with_context(|| format!("access: cannot use {key}"))?;
     opened.insert(path.to_owned(), file.clone());
     Ok(file)
 }

@@ -1,6 +1,7 @@
 //! Admin socket (`--admin`): the pages of the admin listener and commands to the server, over HTTP on
 //! a Unix socket that only the server's user and root may use.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -31,23 +32,23 @@ use crate::telemetry::admin::exchange::Page;
 use crate::telemetry::admin::exchange::Pages;
 use crate::telemetry::admin::AdminServer;
 use crate::telemetry::metrics::collected::unix_seconds;
+use crate::telemetry::printable::printable;
 use crate::telemetry::process_log;
 
 /// Connections in a list: by default, and at most.
 const LISTED_DEFAULT: usize = 100;
-const LISTED_MAX: usize = 10_000;
+pub const LISTED_MAX: usize = 10_000;
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// The server, as far as the socket commands it.
 pub trait Controls: Send + Sync {
-    /// Reopens the access log, and reloads the configuration. Returns the options that need a
-    /// restart.
+    /// Reopens the access log, and reloads the configuration.
     ///
     /// # Errors
     ///
     /// One line that names what cannot be used.
-    fn reload(&self) -> anyhow::Result<Vec<String>>;
+    fn reload(&self) -> anyhow::Result<ReloadOutcome>;
 
     /// Reopens the access log.
     ///
@@ -83,6 +84,16 @@ pub trait Controls: Send + Sync {
 
     /// Returns the number of workers and the generation of the process.
     fn workers(&self) -> (usize, u8);
+}
+
+/// What an operator may have to do after a reload.
+#[derive(Debug, Default)]
+pub struct ReloadOutcome {
+    /// Options that need a restart.
+    pub kept: Vec<String>,
+
+    /// Warnings of what was read.
+    pub warnings: Vec<String>,
 }
 
 /// State of one connection.
@@ -257,6 +268,16 @@ impl SecondName {
     }
 }
 
+impl fmt::Display for ReloadOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("reloaded")?;
+        if !self.kept.is_empty() {
+            write!(f, "; changed, but not applied until a restart: {}", self.kept.join(", "))?;
+        }
+        self.warnings.iter().try_for_each(|line| write!(f, "\nwarning: {}", printable(line)))
+    }
+}
+
 impl Pages for AdminSocket {
     fn page(&self, request: &AdminRequest) -> Page {
         match (request.method.as_str(), request.path.as_str()) {
@@ -300,11 +321,7 @@ impl Pages for AdminSocket {
 impl AdminSocket {
     fn reload(&self) -> Page {
         match self.controls.reload() {
-            Ok(kept) if kept.is_empty() => Page::ok("reloaded"),
-            Ok(kept) => Page::ok(format!(
-                "reloaded; changed, but not applied until a restart: {}",
-                kept.join(", ")
-            )),
+            Ok(outcome) => Page::ok(outcome.to_string()),
             Err(e) => Page::unprocessable(format!("{e:#}")),
         }
     }
@@ -330,10 +347,11 @@ impl AdminSocket {
 
     fn connections(&self, request: &AdminRequest) -> Page {
         let max = request.parameter("max").map_or(Ok(LISTED_DEFAULT), |max| max.parse());
-        let Ok(max) = max else {
-            return Page::bad_request("max is a whole number: /connections?max=20");
+        let Some(max) = max.ok().filter(|max| *max <= LISTED_MAX) else {
+            return Page::bad_request(format!(
+                "max is a whole number up to {LISTED_MAX}: /connections?max=20"
+            ));
         };
-        let max = max.min(LISTED_MAX);
         let mut page = listed(self.controls.connections(max));
         page["tcp"] = self.controls.tcp_connections(max).map(listed).into();
         Page::json(&page)
@@ -348,6 +366,7 @@ impl AdminSocket {
                 "names": certificate.names,
                 "hosts_not_covered": certificate.uncovered,
                 "origin": certificate.origin.name(),
+                "key": certificate.key,
                 "start": rfc3339(certificate.start),
                 "expiry": rfc3339(certificate.expiry),
                 "days_left": (left_s / SECONDS_PER_DAY).floor(),
@@ -408,10 +427,11 @@ mod tests {
     }
 
     impl Controls for Recorder {
-        fn reload(&self) -> anyhow::Result<Vec<String>> {
+        fn reload(&self) -> anyhow::Result<ReloadOutcome> {
+            let warnings = vec!["the certificate of a has expired".into(), "two\nlines".into()];
             match self.reloads.fetch_add(1, Ordering::Relaxed) {
-                0 => Ok(Vec::new()),
-                1 => Ok(vec!["--workers".into()]),
+                0 => Ok(ReloadOutcome::default()),
+                1 => Ok(ReloadOutcome { kept: vec!["--workers".into()], warnings }),
                 _ => bail!("cannot reload, nothing has changed: edge.toml: line 3"),
             }
         }
@@ -477,6 +497,7 @@ mod tests {
             let expiry = quiche::clock::wall_now() + Duration::from_secs(10 * 86_400 + 60);
             vec![CertificateInfo {
                 origin: CertificateOrigin::Files,
+                key: "ECDSA P-256".into(),
                 hosts: vec!["*".into()],
                 names: vec!["a.example".into()],
                 uncovered: Vec::new(),
@@ -515,7 +536,9 @@ mod tests {
         let socket = socket(&Arc::default());
         let reload = || page(&socket, "POST", "/reload");
         assert_eq!(reload(), Page::ok("reloaded"));
-        assert!(reload().body.ends_with("until a restart: --workers\n"));
+        let warned = "reloaded; changed, but not applied until a restart: --workers\n\
+                      warning: the certificate of a has expired\nwarning: two\\nlines\n";
+        assert_eq!(reload().body, warned);
         let failed = reload();
         assert!(failed.status.starts_with("422 "));
         assert_eq!(failed.body, "cannot reload, nothing has changed: edge.toml: line 3\n");
@@ -545,6 +568,8 @@ mod tests {
             ("HEAD", "/connections", "200"),
             ("GET", "/connections?max=x", "400"),
             ("GET", "/connections?max=-1", "400"),
+            ("GET", "/connections?max=10001", "400"),
+            ("GET", "/connections?max=10000", "200"),
             ("HEAD", "/certificates", "200"),
             ("DELETE", "/stats", "405"),
             ("GET", "/metrics", "200"),
@@ -594,5 +619,6 @@ mod tests {
         let certificates = document(&socket, "/certificates");
         assert_eq!(certificates[0]["hosts"][0], "*");
         assert_eq!(certificates[0]["days_left"], 10.0);
+        assert_eq!(certificates[0]["key"], "ECDSA P-256");
     }
 }

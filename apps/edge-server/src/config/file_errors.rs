@@ -1,0 +1,152 @@
+//! Errors of the configuration file's form, in the words of its pages rather than those of the parser.
+
+use std::ops::Range;
+
+/// What the parser expects, and what to write.
+const EXPECTED: [(&str, &str); 8] = [
+    ("a sequence", "write a list in brackets, [\"a\", \"b\"]"),
+    ("a map", "write a table, { name = \"value\" }"),
+    ("a string", "write a text in quotes"),
+    ("path string", "write a path in quotes"),
+    ("a boolean", "write true or false"),
+    ("u16", "write a whole number from 0 to 65535"),
+    ("u32", "write a whole number from 0 to 4294967295"),
+    ("u64", "write a whole number from 0 up"),
+];
+
+/// Keys of lists of tables.
+const TABLES: [&str; 5] = ["host", "access", "cors", "header", "redirect"];
+
+/// Returns what is wrong at a place in the file, and what to write.
+pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
+    let place = text.get(span.clone()).unwrap_or_default();
+    if reason == "duplicate key" {
+        let key = place.lines().next().unwrap_or_default();
+        return format!("{reason} '{}'; keep one of them", key.escape_default());
+    }
+    if let Some(key) = reason.strip_prefix("missing field ") {
+        return format!("{} is missing; add it", key.replace('`', ""));
+    }
+    if let Some(rest) = reason.strip_prefix("unknown field ") {
+        return unknown_key(rest);
+    }
+    let expected = reason.strip_prefix("invalid ").and_then(|rest| rest.rsplit_once(", expected "));
+    let Some((_, expected)) = expected else { return reason.to_owned() };
+    let of_line = |way| format!("{}: write {way}", place.lines().next().unwrap_or_default());
+    match (place.starts_with("[["), place.starts_with('['), expected) {
+        (true, _, "a map") => return of_line("it in single brackets"),
+        (false, true, "a sequence") if reason.contains("type: map") => {
+            return of_line("it in double brackets");
+        }
+        _ => (),
+    }
+    if expected.starts_with("struct ") {
+        return "write tables, each below a line in double brackets, such as [[host]]".to_owned();
+    }
+    let key = key_before(text, span.start);
+    if let Some(key) = key.filter(|key| TABLES.contains(key) && expected == "a sequence") {
+        let parent = if key == "host" { "" } else { "host." };
+        return format!("{key}: write tables, each below a line [[{parent}{key}]]");
+    }
+    let known = EXPECTED.iter().find(|(name, _)| *name == expected);
+    match (known, key) {
+        (Some((_, what)), Some(key)) => format!("{key}: {what}"),
+        (Some((_, what)), None) => (*what).to_owned(),
+        (None, _) => reason.to_owned(),
+    }
+}
+
+/// Returns what is wrong with a key, of which the parser says `name`, expected others.
+fn unknown_key(rest: &str) -> String {
+    let (name, known) = rest.split_once(", ").unwrap_or((rest, ""));
+    let known = known.trim_start_matches("expected one of ").trim_start_matches("expected ");
+    let more = match known.contains("`server`") {
+        true => "; put options below a line [server]",
+        false => "",
+    };
+    format!("there is no key {}; use {}{more}", name.replace('`', "'"), known.replace('`', ""))
+}
+
+/// Returns the key whose value begins at a place.
+fn key_before(text: &str, start: usize) -> Option<&str> {
+    let line = text.get(..start)?.lines().next_back()?;
+    let key = line.trim_end().strip_suffix('=')?.trim();
+    key.rsplit(['{', ',', ' ']).next().filter(|key| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parser_is_not_quoted() {
+        for (text, place, reason, expected) in [
+            (
+                "names = 5",
+                "5",
+                "invalid type: integer `5`, expected a sequence",
+                "names: write a list",
+            ),
+            (
+                "host = [1]",
+                "1",
+                "invalid type: integer `1`, expected struct Host",
+                "write tables, each below a line in double brackets",
+            ),
+            (
+                "access = 1",
+                "1",
+                "invalid type: integer `1`, expected a sequence",
+                "access: write tables, each below a line [[host.access]]",
+            ),
+            (
+                "a = [1]",
+                "1",
+                "invalid type: integer `1`, expected a string",
+                "write a text in quotes",
+            ),
+            (
+                "b = { c = 1 }",
+                "1",
+                "invalid type: integer `1`, expected a string",
+                "c: write a text",
+            ),
+            (
+                "n = -1",
+                "-1",
+                "invalid value: integer `-1`, expected u32",
+                "n: write a whole number",
+            ),
+            (
+                "[host]\na = 1",
+                "[host]",
+                "invalid type: map, expected a sequence",
+                "[host]: write it in double",
+            ),
+            (
+                "[[server]]",
+                "[[server]]",
+                "invalid type: sequence, expected a map",
+                "[[server]]: write it in single",
+            ),
+            ("a", "a", "missing field `to`", "to is missing; add it"),
+            (
+                "x = 1",
+                "x",
+                "unknown field `x`, expected `server` or `host`",
+                "there is no key 'x'; use server or host; put",
+            ),
+            (
+                "x = 1",
+                "x",
+                "unknown field `x`, expected one of `a`, `b`",
+                "there is no key 'x'; use a, b",
+            ),
+            ("x", "x", "key with no value, expected `=`", "key with no value, expected `=`"),
+        ] {
+            let start = text.find(place).unwrap();
+            let found = in_our_words(reason, text, start..start + place.len());
+            assert!(found.starts_with(expected), "{text}: {found}");
+        }
+    }
+}
