@@ -30,11 +30,13 @@ fn document(socket: &Path, command: &[&str]) -> Value {
 #[test]
 fn admin_commands_tell_their_outcome() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("index.html"), "home").unwrap();
+    let root = dir.path().join("www");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("index.html"), "home").unwrap();
     let (socket, config) = (dir.path().join("admin.sock"), dir.path().join("edge.toml"));
     fs::write(&config, "").unwrap();
     let args = ["--admin", socket.to_str().unwrap(), "--config", config.to_str().unwrap()];
-    let (mut server, address) = serve(dir.path(), &args);
+    let (mut server, address) = serve(&root, &args);
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
     assert_eq!(admin(&socket, &["reload"]), (0, "reloaded\n".into(), String::new()));
@@ -42,6 +44,12 @@ fn admin_commands_tell_their_outcome() {
     let (code, printed, _) = admin(&socket, &["reload"]);
     assert_eq!(code, 0);
     assert!(printed.ends_with("until a restart: --workers\n"), "{printed}");
+    fs::write(&config, "[[host]]\ntry-files = ['/none.html']").unwrap();
+    let (code, printed, _) = admin(&socket, &["reload"]);
+    let is_warned = printed.lines().nth(1).is_some_and(|line| {
+        line.starts_with("warning: ") && line.contains("try-files: '/none.html': no such file")
+    });
+    assert!(code == 0 && is_warned, "{printed}");
     fs::write(&config, "\n[[host]]\nindx = 1").unwrap();
     let (code, printed, said) = admin(&socket, &["reload"]);
     assert_eq!((code, printed.as_str(), said.lines().count()), (1, "", 1));
@@ -51,7 +59,7 @@ fn admin_commands_tell_their_outcome() {
     );
     let (_, metrics, _) = admin(&socket, &["metrics"]);
     for line in [
-        "edge_server_reloads_total{outcome=\"succeeded\"} 2",
+        "edge_server_reloads_total{outcome=\"succeeded\"} 3",
         "edge_server_reloads_total{outcome=\"failed\"} 1",
         "edge_server_last_reload_successful 0",
     ] {
