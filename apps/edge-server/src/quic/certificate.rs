@@ -17,8 +17,6 @@ use anyhow::Context;
 use boring::asn1::Asn1Time;
 use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
-use boring::nid::Nid;
-use boring::pkey::Id;
 use boring::pkey::PKey;
 use boring::pkey::Private;
 use boring::ssl::SslContextBuilder;
@@ -39,6 +37,8 @@ use crate::config::host_map::HostMap;
 use crate::config::tls::TlsOptions;
 use crate::config::Config;
 use crate::quic::client_authorities::ClientAuthorities;
+use crate::quic::offered_signatures::KeyKind;
+use crate::quic::offered_signatures::OfferedSignatures;
 
 /// Names in the self-signed certificate.
 const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -47,21 +47,12 @@ const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
-
-    /// What the key can sign with.
-    schemes: &'static [u16],
+    kind: KeyKind,
     origin: CertificateOrigin,
 }
 
 /// Certified keys of a host, by preference; at least one.
 struct HostKeys(Vec<CertifiedKey>);
-
-/// Signature schemes of TLS by kind of key (RFC 8446, 4.2.3; those of TLS 1.2 included).
-const RSA_SCHEMES: &[u16] = &[0x0804, 0x0805, 0x0806, 0x0401, 0x0501, 0x0601];
-const P256_SCHEMES: &[u16] = &[0x0403];
-const P384_SCHEMES: &[u16] = &[0x0503];
-const P521_SCHEMES: &[u16] = &[0x0603];
-const ED25519_SCHEMES: &[u16] = &[0x0807];
 
 /// Word in the PEM form of encrypted private keys (RFC 7468, 11; RFC 1421, 4.6.1.1).
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
@@ -252,11 +243,15 @@ impl Certificates {
         }
     }
 
-    /// Returns the certificate for a client that has this server name and these signature schemes, if
+    /// Returns the certificate for a client that has this server name and verifies these signatures, if
     /// it depends on them.
-    pub fn find(&self, server_name: Option<&str>, schemes: &[u16]) -> Option<&CertifiedKey> {
+    pub fn find(
+        &self,
+        server_name: Option<&str>,
+        offered: &OfferedSignatures<'_>,
+    ) -> Option<&CertifiedKey> {
         let named = server_name.and_then(|name| self.named.find(name));
-        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(schemes))
+        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(offered))
     }
 }
 
@@ -307,10 +302,9 @@ impl HostKeys {
         read.collect::<Result<_, E>>().map(Self)
     }
 
-    /// Returns the first that a client with these signature schemes can verify, or the first.
-    fn choose(&self, schemes: &[u16]) -> &CertifiedKey {
-        let suits = |key: &&CertifiedKey| key.schemes.iter().any(|own| schemes.contains(own));
-        self.0.iter().find(suits).unwrap_or(&self.0[0])
+    /// Returns the first whose signatures a client verifies, or the first.
+    fn choose(&self, offered: &OfferedSignatures<'_>) -> &CertifiedKey {
+        self.0.iter().find(|key| offered.suit(key.kind)).unwrap_or(&self.0[0])
     }
 
     fn only(&self) -> Option<&CertifiedKey> {
@@ -435,8 +429,8 @@ impl CertifiedKey {
         let leaf = chain.first().context("the authority sent no certificate")?;
         let is_pair = leaf.public_key().is_ok_and(|public| public.public_eq(&key));
         ensure!(is_pair, "the authority's certificate is for another key");
-        let (schemes, origin) = (schemes_of(&key), CertificateOrigin::Acme);
-        let uncovered = Self { chain, key, schemes, origin }.uncovered(hosts);
+        let (kind, origin) = (KeyKind::of(&key), CertificateOrigin::Acme);
+        let uncovered = Self { chain, key, kind, origin }.uncovered(hosts);
         ensure!(
             uncovered.is_empty(),
             "the authority's certificate is not for {}",
@@ -477,7 +471,7 @@ impl CertifiedKey {
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
         let origin = CertificateOrigin::Files;
-        Ok(Self { chain, schemes: schemes_of(&private), key: private, origin })
+        Ok(Self { chain, kind: KeyKind::of(&private), key: private, origin })
     }
 
     /// Makes a self-signed certificate.
@@ -496,7 +490,7 @@ impl CertifiedKey {
             let cert = X509::from_der(params.self_signed(&key)?.der())?;
             let key = PKey::private_key_from_der(&key.serialize_der())?;
             let origin = CertificateOrigin::Files;
-            Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key, origin })
+            Ok(Self { chain: vec![cert], kind: KeyKind::of(&key), key, origin })
         };
         make().map_err(|e: anyhow::Error| e.context("cannot create a certificate"))
     }
@@ -560,22 +554,6 @@ impl CertifiedKey {
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
         ssl.set_private_key(&self.key)
-    }
-}
-
-/// Returns the schemes that a key can sign with; none if it is of another kind.
-fn schemes_of(key: &PKey<Private>) -> &'static [u16] {
-    let curve = || key.ec_key().ok()?.group().curve_name();
-    match key.id() {
-        Id::RSA => RSA_SCHEMES,
-        Id::ED25519 => ED25519_SCHEMES,
-        Id::EC => match curve() {
-            Some(Nid::X9_62_PRIME256V1) => P256_SCHEMES,
-            Some(Nid::SECP384R1) => P384_SCHEMES,
-            Some(Nid::SECP521R1) => P521_SCHEMES,
-            _ => &[],
-        },
-        _ => &[],
     }
 }
 

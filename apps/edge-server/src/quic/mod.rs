@@ -9,6 +9,7 @@ pub mod connection_id;
 pub mod controllers;
 pub mod handle;
 pub mod header;
+mod offered_signatures;
 pub mod random;
 pub mod secrets;
 pub mod session_ticket;
