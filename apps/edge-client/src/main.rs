@@ -6,6 +6,7 @@
 
 mod body;
 mod cli;
+mod client_certificate;
 mod download;
 mod ecn;
 mod exchange;
