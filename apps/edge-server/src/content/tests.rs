@@ -137,7 +137,7 @@ fn request(
     loop {
         match virtual_host.handle(&Request::read(&headers).unwrap(), false, &client) {
             Handling::Respond(response) => return response,
-            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+            Handling::Upload { bytes_max, .. } => panic!("an upload of up to {bytes_max} bytes"),
             Handling::Check(check) => check.run(),
         }
     }

@@ -3,6 +3,7 @@
 mod address;
 pub mod certificate;
 mod client_authorities;
+pub mod client_certificate;
 pub mod client_hello;
 pub mod client_shards;
 pub mod connection_id;

@@ -55,11 +55,11 @@ pub async fn respond(
     };
     let mut exchange = TcpExchange::begin(&peer, protocol, summary);
     let with_content = !request::is_head(lines.iter().copied());
-    let response = match has_unknown_coding(&head) {
+    let mut response = match has_unknown_coding(&head) {
         true => last(501),
         false => respond_to(&peer, &lines, content, &exchange).await,
     };
-    exchange.on_response(response.status);
+    exchange.on_response(&mut response);
     let is_last = response.effect == Some(ConnectionEffect::Close);
     let mut response = with_head(response, with_content, &peer, exchange);
     match protocol {
@@ -133,7 +133,10 @@ async fn respond_to(
     loop {
         match handle(peer, lines) {
             Handling::Respond(response) => return response,
-            Handling::Upload { bytes_max } => return receive(content, bytes_max, exchange).await,
+            Handling::Upload { bytes_max, user } => {
+                let response = receive(content, bytes_max, exchange).await;
+                return Response { user, ..response };
+            }
             Handling::Check(check) => {
                 let (sender, checked) = oneshot::channel();
                 // Fails if the client has gone meanwhile.

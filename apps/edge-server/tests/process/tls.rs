@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::path::Path;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -35,7 +36,11 @@ use quiche::clock;
 use crate::support::certify::certify;
 use crate::support::client::ResumptionData;
 use crate::support::client::UdpClient;
+use crate::support::metrics;
 use crate::support::process::serve;
+use crate::support::process::server_command;
+use crate::support::process::sibling;
+use crate::support::process::Running;
 
 /// Alert of a server that has seen no certificate of the client (RFC 8446, 6.2), as an error of QUIC
 /// (RFC 9001, 4.8).
@@ -194,6 +199,91 @@ impl Identity {
     fn configure(&self, tls: &mut SslConnectorBuilder) {
         tls.set_certificate_chain_file(&self.cert).unwrap();
         tls.set_private_key_file(&self.key, SslFiletype::PEM).unwrap();
+    }
+}
+
+#[test]
+fn edge_client_presents_its_certificate() {
+    let dir = root();
+    let identity = Identity::make(dir.path(), "ours");
+    let (mut server, address) =
+        serve(&dir.path().join("www"), &["--client-ca", identity.authority.to_str().unwrap()]);
+    let url = format!("https://{address}/");
+    for (is_presented, is_admitted) in [(true, true), (false, false)] {
+        let mut client = Command::new(sibling("edge-client"));
+        client.args([&url, "--insecure"]);
+        if is_presented {
+            client.arg("--cert").arg(&identity.cert).arg("--key").arg(&identity.key);
+        }
+        let output = client.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), is_admitted, "{said}");
+        assert_eq!(said.lines().count(), usize::from(!is_admitted), "{said}");
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
+fn certificate_of_a_client_is_logged_and_refusals_counted() {
+    let dir = root();
+    let (log, day) = (dir.path().join("access.log"), Duration::from_secs(86_400));
+    let [ours, foreign] = ["ours", "foreign"].map(|name| {
+        Identity::make_with(dir.path(), name, |client| {
+            client.distinguished_name.push(rcgen::DnType::CommonName, format!("{name} \"é\""));
+        })
+    });
+    let authorities = dir.path().join("authorities.pem");
+    let expired = Identity::make_with(dir.path(), "expired", |client| {
+        client.not_before = (clock::wall_now() - 2 * day).into();
+        client.not_after = (clock::wall_now() - day).into();
+    });
+    let early = Identity::make_with(dir.path(), "early", |client| {
+        client.not_before = (clock::wall_now() + day).into();
+    });
+    let read = |identity: &Identity| fs::read_to_string(&identity.authority).unwrap();
+    fs::write(&authorities, [&ours, &expired, &early].map(read).concat()).unwrap();
+    let mut command = server_command(&[
+        "--listen=127.0.0.1:0",
+        "--metrics=127.0.0.1:0",
+        &format!("--root={}", dir.path().join("www").display()),
+        &format!("--client-ca={}", authorities.display()),
+        &format!("--access-log={}", log.display()),
+    ]);
+    let mut server = Running::start(command.env("RUST_LOG", "edge_server=debug"));
+    let (address, metrics_at) = (server.address(), server.metrics_address());
+    for (identity, reason, why) in [
+        (None, "missing", "the client has no certificate"),
+        (
+            Some(&expired),
+            "expired",
+            "CN=rcgen self signed cert, is refused: certificate has expired",
+        ),
+        (Some(&early), "not_yet_valid", "is refused: certificate is not yet valid"),
+        (Some(&foreign), "unknown_authority", "certificate, CN=foreign \\\"é\\\", is refused: "),
+    ] {
+        let over_tcp = connect(address, |tls| {
+            if let Some(identity) = identity {
+                identity.configure(tls);
+            }
+        });
+        assert!(!responds(over_tcp));
+        let files = identity.map(Identity::files);
+        let mut client = UdpClient::begin_certified(address, files, &ResumptionData::default());
+        assert!(!client.is_admitted());
+        client.close();
+        let counted =
+            format!("edge_server_client_certificate_refusals_total{{reason=\"{reason}\"}}");
+        metrics::wait_until(metrics_at, &counted, |count| count == 2);
+        server.wait_for_another(why, 1);
+    }
+    let client = SessionClient::new(address, &ours);
+    assert_eq!(client.admissions(), [Admission::Resumed; 3]);
+    assert!(server.stop().success());
+    let lines = fs::read_to_string(&log).unwrap();
+    assert_eq!(lines.lines().count(), 5, "{lines}");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["client_certificate"], "CN=ours \\\"é\\\"");
     }
 }
 
