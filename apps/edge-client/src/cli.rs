@@ -13,6 +13,7 @@ use command_line::EcnMode;
 use command_line::Stop;
 
 use crate::body;
+use crate::ech::EchConfigs;
 use crate::header_field::HeaderField;
 use crate::load::paths::Paths;
 use crate::sha256::Sha256;
@@ -90,6 +91,10 @@ pub struct Cli {
     /// Key-exchange groups to offer, for example X25519:P-256
     #[arg(long, value_name = "LIST", value_parser = groups)]
     pub groups: Option<String>,
+
+    /// Encrypt the server name with this configuration, the value of ech in a DNS record (RFC 9849)
+    #[arg(long, value_name = "BASE64")]
+    pub ech: Option<EchConfigs>,
 
     /// Mark packets as ECN-capable on paths that carry marks (RFC 9000, 13.4); l4s: with ECT(1) (RFC
     /// 9331)
@@ -257,6 +262,7 @@ mod tests {
             ("edge-client https://h/ --reuse --session f", "--session"),
             ("edge-client https://h/ --groups P-255", "'P-255'"),
             ("edge-client https://h/ --key k.pem", "--cert"),
+            ("edge-client https://h/ --ech *", "'*'"),
             ("edge-client https://h/ --ecn maybe", "'maybe'"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),

@@ -8,6 +8,7 @@ mod body;
 mod cli;
 mod client_certificate;
 mod download;
+mod ech;
 mod ecn;
 mod exchange;
 mod failure;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -37,6 +38,7 @@ use crate::config::host_map::HostMap;
 use crate::config::tls::TlsOptions;
 use crate::config::Config;
 use crate::quic::client_authorities::ClientAuthorities;
+use crate::quic::ech::EchKeys;
 use crate::quic::offered_signatures::KeyKind;
 use crate::quic::offered_signatures::OfferedSignatures;
 
@@ -122,6 +124,7 @@ pub struct Certificates {
     default: Arc<HostKeys>,
 
     client_authorities: Option<ClientAuthorities>,
+    ech_keys: Option<Arc<EchKeys>>,
 }
 
 impl Certificates {
@@ -152,7 +155,9 @@ impl Certificates {
         let client_authorities = client_authorities.transpose();
         let client_authorities =
             client_authorities.map_err(|e| config.option_error("client-ca", &e))?;
-        Ok(Self { list, named, default: Arc::new(default), client_authorities })
+        let ech_keys = EchKeys::read(&config.flags.tls.ech_keys);
+        let ech_keys = ech_keys.map_err(|e| config.option_error("ech-keys", &e))?.map(Arc::new);
+        Ok(Self { list, named, default: Arc::new(default), client_authorities, ech_keys })
     }
 
     /// Returns the certificates with those that ACME has brought since they were read, if there are
@@ -197,6 +202,7 @@ impl Certificates {
     /// Warns of certificates that expire, and of those that clients reject for their names.
     pub fn warn(&self) {
         self.warn_of_validity(clock::wall_now());
+        self.warn_of_public_names();
         for info in &self.list {
             for host in &info.uncovered {
                 match info.names.as_slice() {
@@ -209,6 +215,21 @@ impl Certificates {
                         names.join(", ")
                     ),
                 }
+            }
+        }
+    }
+
+    /// Warns of names that clients send in the clear without a certificate for them: they reject it if
+    /// their configuration is old.
+    fn warn_of_public_names(&self) {
+        let public_names = self.ech_keys.iter().flat_map(|keys| &keys.public_names);
+        for name in public_names.collect::<BTreeSet<_>>() {
+            let keys = self.named.find(name).unwrap_or(&self.default);
+            if !keys.uncovered(slice::from_ref(name)).is_empty() {
+                warn!(
+                    "there is no certificate for {name}, the public name of --ech-keys: clients whose \
+                     configuration is old are refused; add a host with that name"
+                );
             }
         }
     }
@@ -234,6 +255,9 @@ impl Certificates {
     pub fn configure(&self, tls: &mut SslContextBuilder) -> anyhow::Result<()> {
         if let Some(authorities) = &self.client_authorities {
             authorities.configure(tls).context("cannot use --client-ca")?;
+        }
+        if let Some(keys) = &self.ech_keys {
+            keys.configure(tls).context("cannot use --ech-keys")?;
         }
         match self.default.only() {
             Some(only) if !self.is_by_client() => {

@@ -8,6 +8,8 @@ pub mod client_hello;
 pub mod client_shards;
 pub mod connection_id;
 pub mod controllers;
+mod ech;
+pub mod ech_config;
 pub mod handle;
 pub mod header;
 mod offered_signatures;
