@@ -36,7 +36,7 @@ fn make_key(dir: &Path, name: &str) -> String {
 
 /// What a client that uses a configuration meets.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+enum EchOutcome {
     Accepted,
 
     /// The server offers this configuration.
@@ -44,7 +44,7 @@ enum Outcome {
 }
 
 /// Connects over TCP. Returns the server's certificate as well, in DER form.
-fn over_tcp(server: SocketAddr, config: &str) -> (Outcome, Vec<u8>) {
+fn over_tcp(server: SocketAddr, config: &str) -> (EchOutcome, Vec<u8>) {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     let mut configuration = connector.build().configure().unwrap();
@@ -54,27 +54,27 @@ fn over_tcp(server: SocketAddr, config: &str) -> (Outcome, Vec<u8>) {
     match configuration.connect(SECRET, TcpStream::connect(server).unwrap()) {
         Ok(stream) => {
             assert!(stream.ssl().ech_accepted());
-            (Outcome::Accepted, certificate(stream.ssl()))
+            (EchOutcome::Accepted, certificate(stream.ssl()))
         }
         Err(HandshakeError::Failure(failed)) => {
             let offered = base64::encode_block(failed.ssl().get_ech_retry_configs().unwrap());
-            (Outcome::Rejected(offered), certificate(failed.ssl()))
+            (EchOutcome::Rejected(offered), certificate(failed.ssl()))
         }
         Err(e) => panic!("{e:?}"),
     }
 }
 
-fn over_quic(server: SocketAddr, config: &str) -> Outcome {
+fn over_quic(server: SocketAddr, config: &str) -> EchOutcome {
     let mut client = Command::new(sibling("edge-client"));
     let url = format!("https://{SECRET}:{}/", server.port());
     client.args([&url, "--insecure", "--connect", &server.to_string(), "--ech", config]);
     let output = client.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     match output.status.success() {
-        true => Outcome::Accepted,
+        true => EchOutcome::Accepted,
         false => {
             assert_eq!(said.lines().count(), 1, "{said}");
-            Outcome::Rejected(said.trim_end().rsplit(' ').next().unwrap().to_owned())
+            EchOutcome::Rejected(said.trim_end().rsplit(' ').next().unwrap().to_owned())
         }
     }
 }
@@ -102,20 +102,20 @@ fn server_reads_encrypted_names_and_offers_its_newest_key() {
     let args = ["--listen", "127.0.0.1:0", "--root", &root, "--config", &config];
     let mut server = Running::start(&mut server_command(&args));
     let address = server.address();
-    let check = |config: &str, expected: Outcome| {
-        let certificate = if expected == Outcome::Accepted { &secret } else { &public };
+    let check = |config: &str, expected: EchOutcome| {
+        let certificate = if expected == EchOutcome::Accepted { &secret } else { &public };
         let (outcome, got) = over_tcp(address, config);
         assert_eq!((&outcome, &got), (&expected, certificate));
         assert_eq!(over_quic(address, config), expected);
     };
-    check(&two, Outcome::Accepted);
-    check(&one, Outcome::Accepted);
-    check(&three, Outcome::Rejected(two.clone()));
+    check(&two, EchOutcome::Accepted);
+    check(&one, EchOutcome::Accepted);
+    check(&three, EchOutcome::Rejected(two.clone()));
     configure(&["three", "two"]);
     server.ask_to_reload();
     server.wait_for("reloaded");
-    check(&three, Outcome::Accepted);
-    check(&one, Outcome::Rejected(three.clone()));
+    check(&three, EchOutcome::Accepted);
+    check(&one, EchOutcome::Rejected(three.clone()));
     assert_eq!(server.count("public name"), 0);
     assert!(server.stop().success());
 }

@@ -277,7 +277,7 @@ fn certificate_of_a_client_is_logged_and_refusals_counted() {
         server.wait_for_another(why, 1);
     }
     let client = SessionClient::new(address, &ours);
-    assert_eq!(client.admissions(), [Admission::Resumed; 3]);
+    assert_eq!(client.admissions(), [SessionOutcome::Resumed; 3]);
     assert!(server.stop().success());
     let lines = fs::read_to_string(&log).unwrap();
     assert_eq!(lines.lines().count(), 5, "{lines}");
@@ -297,7 +297,7 @@ struct SessionClient<'a> {
 
 /// Whether a client was admitted, and whether it resumed its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
+enum SessionOutcome {
     Resumed,
     Full,
     Refused,
@@ -308,7 +308,7 @@ impl<'a> SessionClient<'a> {
     fn new(server: SocketAddr, identity: &'a Identity) -> Self {
         let over_tcp = [SslVersion::TLS1_2, SslVersion::TLS1_3].map(|version| {
             let (admission, session) = Self::over_tcp(server, identity, version, None);
-            assert_eq!(admission, Admission::Full);
+            assert_eq!(admission, SessionOutcome::Full);
             (version, session.unwrap())
         });
         let mut client =
@@ -319,7 +319,7 @@ impl<'a> SessionClient<'a> {
     }
 
     /// Offers the sessions: over TCP with TLS 1.2 and 1.3, and over QUIC.
-    fn admissions(&self) -> Vec<Admission> {
+    fn admissions(&self) -> Vec<SessionOutcome> {
         let over_tcp = self.over_tcp.iter().map(|(version, session)| {
             Self::over_tcp(self.server, self.identity, *version, Some(session)).0
         });
@@ -327,9 +327,9 @@ impl<'a> SessionClient<'a> {
         let mut client =
             UdpClient::begin_certified(self.server, Some(self.identity.files()), &self.over_quic);
         let over_quic = match (client.is_admitted(), client.is_resumed()) {
-            (true, true) => Admission::Resumed,
-            (true, false) => Admission::Full,
-            (false, _) => Admission::Refused,
+            (true, true) => SessionOutcome::Resumed,
+            (true, false) => SessionOutcome::Full,
+            (false, _) => SessionOutcome::Refused,
         };
         admissions.push(over_quic);
         admissions
@@ -340,7 +340,7 @@ impl<'a> SessionClient<'a> {
         identity: &Identity,
         version: SslVersion,
         session: Option<&SslSession>,
-    ) -> (Admission, Option<SslSession>) {
+    ) -> (SessionOutcome, Option<SslSession>) {
         let (sessions, received) = mpsc::channel();
         let stream = connect_with(
             server,
@@ -361,9 +361,9 @@ impl<'a> SessionClient<'a> {
         );
         let is_resumed = stream.as_ref().is_some_and(|stream| stream.ssl().session_reused());
         let admission = match responds(stream) {
-            true if is_resumed => Admission::Resumed,
-            true => Admission::Full,
-            false => Admission::Refused,
+            true if is_resumed => SessionOutcome::Resumed,
+            true => SessionOutcome::Full,
+            false => SessionOutcome::Refused,
         };
         (admission, received.try_recv().ok())
     }
@@ -379,9 +379,9 @@ fn session_ends_with_the_certificate_of_the_client() {
     let (mut server, address) =
         serve(&dir.path().join("www"), &["--client-ca", identity.authority.to_str().unwrap()]);
     let client = SessionClient::new(address, &identity);
-    assert_eq!(client.admissions(), [Admission::Resumed; 3]);
+    assert_eq!(client.admissions(), [SessionOutcome::Resumed; 3]);
     thread::sleep(VALIDITY);
-    assert_eq!(client.admissions(), [Admission::Refused; 3]);
+    assert_eq!(client.admissions(), [SessionOutcome::Refused; 3]);
     assert!(server.stop().success());
 }
 
@@ -396,9 +396,9 @@ fn client_of_a_removed_authority_is_refused() {
         serve(&dir.path().join("www"), &["--client-ca", authorities.to_str().unwrap()]);
     let client = SessionClient::new(address, &ours);
     for (reload, content, expected) in [
-        (0, both.concat(), Admission::Resumed),
-        (1, [&*both[1], &both[0]].concat(), Admission::Full),
-        (2, both[1].clone(), Admission::Refused),
+        (0, both.concat(), SessionOutcome::Resumed),
+        (1, [&*both[1], &both[0]].concat(), SessionOutcome::Full),
+        (2, both[1].clone(), SessionOutcome::Refused),
     ] {
         fs::write(&authorities, content).unwrap();
         server.ask_to_reload();

@@ -9,10 +9,10 @@ use crate::quic::client_certificate::RefusalReason;
 
 /// The counters, shared by QUIC and TCP.
 #[derive(Clone)]
-pub struct CertificateRefusals(Family<ReasonLabels, Counter>);
+pub struct CertificateRefusals(Family<CertificateReasonLabels, Counter>);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabels {
+struct CertificateReasonLabels {
     reason: &'static str,
 }
 
@@ -35,6 +35,6 @@ impl CertificateRefusals {
     }
 
     fn of(&self, reason: RefusalReason) -> Counter {
-        self.0.get_or_create_owned(&ReasonLabels { reason: reason.name() })
+        self.0.get_or_create_owned(&CertificateReasonLabels { reason: reason.name() })
     }
 }
