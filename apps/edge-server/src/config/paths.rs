@@ -14,17 +14,27 @@ use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
 const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
-const READ: [&str; 7] =
-    ["config", "secrets", "hash-keys", "cert", "key", "acme-ca", "acme-external-account"];
+const READ: [&str; 9] = [
+    "config",
+    "secrets",
+    "hash-keys",
+    "cert",
+    "key",
+    "client-ca",
+    "ech-keys",
+    "acme-ca",
+    "acme-external-account",
+];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 8] = [
+const PRIVATE: [&str; 9] = [
     "store",
     "access-log",
     "qlog-dir",
     "secrets",
     "hash-keys",
     "key",
+    "ech-keys",
     "acme-dir",
     "acme-external-account",
 ];

@@ -126,7 +126,9 @@ fn unusable_key_is_one_line() {
     let file = dir.path().join("key");
     let file = file.to_str().unwrap();
     make_key(dir.path(), "key");
-    let root = dir.path().to_str().unwrap();
+    let www = dir.path().join("www");
+    fs::create_dir(&www).unwrap();
+    let root = www.to_str().unwrap();
     let serve = ["--listen", "127.0.0.1:0", "--root", root, "--check", "--ech-keys"];
     let cert = dir.path().join("cert");
     certify(dir.path(), "cert");
@@ -145,9 +147,13 @@ fn unusable_key_is_one_line() {
         assert_eq!(output.status.code(), Some(code), "{args:?} {said}");
         assert!(said.contains(named) && said.lines().count() == 1, "{args:?} {said}");
     }
-    // The public name has no certificate but the self-signed one, of other names.
-    let output = server_command(&[&serve[..], &[file]].concat()).output().unwrap();
+    // The public name has no certificate but the self-signed one, of other names, and clients get the
+    // key.
+    let root = ["--root", dir.path().to_str().unwrap()];
+    let args = [&serve[..2], &root, &serve[4..], &[file]].concat();
+    let output = server_command(&args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("--ech-keys") && said.contains("download"), "{said}");
     assert!(
         output.status.success() && said.contains("no certificate for public.example"),
         "{said}"
