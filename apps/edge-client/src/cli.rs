@@ -13,6 +13,7 @@ use command_line::EcnMode;
 use command_line::Stop;
 
 use crate::body;
+use crate::ech::EchConfigs;
 use crate::header_field::HeaderField;
 use crate::load::paths::Paths;
 use crate::sha256::Sha256;
@@ -52,6 +53,15 @@ pub struct Cli {
     #[arg(long)]
     pub insecure: bool,
 
+    /// Certificate to present if the server asks for one, PEM, with the chain behind it; may hold the
+    /// key as well
+    #[arg(short = 'E', long, value_name = "F")]
+    pub cert: Option<PathBuf>,
+
+    /// Private key of --cert, PEM [default: in the file of --cert]
+    #[arg(long, value_name = "F", requires = "cert")]
+    pub key: Option<PathBuf>,
+
     /// Header field of the request; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub header: Vec<HeaderField>,
@@ -81,6 +91,10 @@ pub struct Cli {
     /// Key-exchange groups to offer, for example X25519:P-256
     #[arg(long, value_name = "LIST", value_parser = groups)]
     pub groups: Option<String>,
+
+    /// Encrypt the server name with this configuration, the value of ech in a DNS record (RFC 9849)
+    #[arg(long, value_name = "BASE64")]
+    pub ech: Option<EchConfigs>,
 
     /// Mark packets as ECN-capable on paths that carry marks (RFC 9000, 13.4); l4s: with ECT(1) (RFC
     /// 9331)
@@ -206,7 +220,8 @@ mod tests {
     fn every_option_is_parsed() {
         let line = "edge-client https://h/x --connect 127.0.0.1:4433 --insecure \
                     --repeat 3 --interval 0.5 --reuse --early-data --local 127.0.2.1 -o out --json \
-                    --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256 --ecn off";
+                    --connect-timeout 2 --idle-timeout 1.5 --groups X25519:P-256 --ecn off \
+                    --cert c.pem --key k.pem";
         let cli = parse_words(line).unwrap();
         assert_eq!(cli.connect.unwrap().to_string(), "127.0.0.1:4433");
         assert!(cli.insecure);
@@ -220,6 +235,8 @@ mod tests {
         assert_eq!(cli.idle_timeout, Duration::from_millis(1500));
         assert_eq!(cli.groups.as_deref(), Some("X25519:P-256"));
         assert_eq!(cli.ecn, EcnMode::Off);
+        assert_eq!(cli.cert.as_deref(), Some("c.pem".as_ref()));
+        assert_eq!(cli.key.as_deref(), Some("k.pem".as_ref()));
     }
 
     #[test]
@@ -244,6 +261,8 @@ mod tests {
             ("edge-client https://h/ --early-data", "--reuse"),
             ("edge-client https://h/ --reuse --session f", "--session"),
             ("edge-client https://h/ --groups P-255", "'P-255'"),
+            ("edge-client https://h/ --key k.pem", "--cert"),
+            ("edge-client https://h/ --ech *", "'*'"),
             ("edge-client https://h/ --ecn maybe", "'maybe'"),
             ("edge-client https://h/ --local localhost", "'localhost'"),
             ("edge-client https://h/ --connect nowhere", "'nowhere'"),

@@ -11,6 +11,7 @@ use udp_batch::Receiver;
 
 use crate::body::Body;
 use crate::cli::Cli;
+use crate::ech;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::poller::Poller;
@@ -107,8 +108,11 @@ impl<'a> Downloader<'a> {
         connection.close();
         connection.warn_of_dropped_packets();
         let kept = self.keep_resumption(&connection.transport);
+        let offers_ech = self.cli.ech.is_some();
+        let rejection = offers_ech.then(|| ech::rejection(&mut connection.transport)).flatten();
         let result = match (result, self.transport.take_refusal()) {
             (Err(_), Some(reason)) => Err(self.untrusted(&reason)),
+            (_, None) if rejection.is_some() => rejection.map_or(Ok(()), Err),
             (result, _) => result.and(kept),
         };
         (connection.measurements(), result)
@@ -147,6 +151,7 @@ impl<'a> Downloader<'a> {
         )
         .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
         std::mem::take(&mut self.resumption).offer(&mut transport);
+        cli.ech.as_ref().map_or(Ok(()), |ech| ech.offer(&mut transport))?;
 
         Ok(Connection {
             transport,

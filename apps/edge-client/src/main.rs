@@ -6,7 +6,9 @@
 
 mod body;
 mod cli;
+mod client_certificate;
 mod download;
+mod ech;
 mod ecn;
 mod exchange;
 mod failure;

@@ -18,6 +18,7 @@ use quiche::ConnectionId;
 use url::Host;
 
 use crate::cli::Cli;
+use crate::client_certificate;
 use crate::failure::Failure;
 
 quiche::stand_ins!();
@@ -47,6 +48,10 @@ impl Transport {
         let mut tls = tls_settings(host, insecure, &refusal)?;
         if let Some(groups) = &cli.groups {
             tls.set_curves_list(groups).map_err(tls_failure)?;
+        }
+        if let Some(cert) = &cli.cert {
+            client_certificate::configure(&mut tls, cert, cli.key.as_deref())
+                .map_err(Failure::failed)?;
         }
         let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)
             .and_then(|mut config| {

@@ -43,6 +43,7 @@ use crate::resume::store;
 use crate::server::admin_client;
 use crate::server::check;
 use crate::server::control::Control;
+use crate::server::ech_keys_command;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
@@ -83,6 +84,9 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     if args.get(1).is_some_and(|command| command == "admin") {
         return admin_client::main(&args[1..]);
+    }
+    if args.get(1).is_some_and(|command| command == "ech-keys") {
+        return ech_keys_command::main(&args[1..]);
     }
     let config = match config::parse(&args) {
         Ok(config) => Arc::new(config),

@@ -68,8 +68,9 @@ impl Client {
             .map_err(|e| Failure::failed(format!("cannot send to {peer}: {e}")))?;
         let name = transport::server_name(&cli.target.host);
         let id = transport::connection_id();
-        let quic = quiche::connect(name, &id, socket.local(), peer, &mut transport.config)
+        let mut quic = quiche::connect(name, &id, socket.local(), peer, &mut transport.config)
             .map_err(|e| Failure::failed(format!("cannot set up QUIC: {e}")))?;
+        cli.ech.as_ref().map_or(Ok(()), |ech| ech.offer(&mut quic))?;
         Ok(Self {
             quic,
             http: None,

@@ -96,7 +96,7 @@ const NEEDS: [(&str, &str); 10] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 43] = [
+pub const RELOADED: [&str; 44] = [
     "acme-external-account",
     "acme-dir",
     "acme-directory",
@@ -112,6 +112,7 @@ pub const RELOADED: [&str; 43] = [
     "tls-min",
     "tls-groups",
     "client-ca",
+    "ech-keys",
     "cc",
     "slow-start-exit",
     "resume-share",
@@ -151,6 +152,7 @@ but the last.
 
 edge-server admin PATH COMMAND commands a server with --admin PATH: reload, reopen,
 rollback, drain, stop, log, connections and others; see edge-server admin --help.
+edge-server ech-keys F --public-name NAME makes a key for --ech-keys.
 
 RUST_LOG=debug logs what happens inside. Each option but --config and --check may also
 be set in the configuration file. More: docs/edge-server/.
@@ -904,7 +906,7 @@ mod tests {
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
         let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --store paths.db --store-entries 5 --state token \
-                    --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --acme-dir acme \
+                    --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --ech-keys ech --acme-dir acme \
                     --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
                     --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \
                     --ecn-backoff alternative --resume off --resume-share 0.9 \

@@ -15,19 +15,20 @@ use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
 const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
-const READ: [&str; 8] = [
+const READ: [&str; 9] = [
     "config",
     "secrets",
     "hash-keys",
     "cert",
     "key",
     "client-ca",
+    "ech-keys",
     "acme-ca",
     "acme-external-account",
 ];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 9] = [
+const PRIVATE: [&str; 10] = [
     "config",
     "store",
     "access-log",
@@ -35,6 +36,7 @@ const PRIVATE: [&str; 9] = [
     "secrets",
     "hash-keys",
     "key",
+    "ech-keys",
     "acme-dir",
     "acme-external-account",
 ];

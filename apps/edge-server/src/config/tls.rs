@@ -53,6 +53,14 @@ pub struct TlsOptions {
     /// change are not resumed.
     #[arg(long, value_name = "F", help_heading = TLS)]
     pub client_ca: Option<PathBuf>,
+
+    /// Key and configuration of Encrypted Client Hello, PEM; may be repeated, the newest first
+    ///
+    /// Clients that find the configuration in DNS encrypt the server name (RFC 9849), over QUIC and TCP.
+    /// The others of several keys are for clients that still have their configurations. edge-server
+    /// ech-keys makes a file.
+    #[arg(long, value_name = "F", help_heading = TLS)]
+    pub ech_keys: Vec<PathBuf>,
 }
 
 /// Version of TLS.

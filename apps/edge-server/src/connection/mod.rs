@@ -55,6 +55,8 @@ use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
+use crate::quic::client_certificate;
+use crate::quic::client_certificate::CertificateRefusal;
 use crate::quic::connection_id::Cid;
 use crate::quic::controllers;
 use crate::quic::handle::ConnectionHandle;
@@ -76,6 +78,10 @@ quiche::stand_ins!();
 /// Bytes of one turn, after which other connections have theirs. As a rule no congestion
 /// window opens that far at once on the paths that the server is for.
 const TURN_BYTES_MAX: usize = 4 << 20;
+
+/// Alert of a server that has got no certificate of the client (RFC 8446, 6.2), as an error of QUIC
+/// (RFC 9001, 4.8).
+const CERTIFICATE_REQUIRED: u64 = 0x100 + 116;
 
 /// A client's connection.
 pub struct Connection {
@@ -106,6 +112,9 @@ pub struct Connection {
 
     /// Absent where Careful Resume is off.
     resume_summary: Option<ResumeSummary>,
+
+    /// Name of the client's certificate, once it has been logged.
+    client_certificate: Option<Box<str>>,
 
     lifecycle: Lifecycle,
     lifetime: Lifetime,
@@ -179,6 +188,7 @@ impl Connection {
             carried_state: CarriedState::new(StateKept::Store, OwnState::Unknown, now),
             pending_claim: None,
             resume_summary,
+            client_certificate: None,
             lifecycle: Lifecycle::new(),
             lifetime,
             idle: IdleDetector::default(),
@@ -504,13 +514,27 @@ impl Connection {
     }
 
     /// Counts the path of a connection that ends, or its failed handshake.
-    fn report_path(&self, metrics: &WorkerMetrics) {
+    fn report_path(&mut self, metrics: &WorkerMetrics) {
         if self.lifetime.is_handshake_under_way() {
             metrics.handshake_failures.count(self.quic.peer_error(), self.quic.local_error());
+            self.report_certificate(metrics);
         } else if let Some(path) = self.quic.active_path() {
             metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);
             metrics.ecn.count(self.quic.ecn_stats().state);
         }
+    }
+
+    /// Counts and logs a client that was refused for its certificate.
+    fn report_certificate(&mut self, metrics: &WorkerMetrics) {
+        let error = self.quic.local_error();
+        let is_missing = error.is_some_and(|error| error.error_code == CERTIFICATE_REQUIRED);
+        let Some(refusal) = CertificateRefusal::of((*self.quic).as_mut(), is_missing) else {
+            return;
+        };
+        metrics.certificate_refusals.count(refusal.reason);
+        let path = self.quic.active_path();
+        let client = path.map(|path| path.peer_addr.to_string()).unwrap_or_default();
+        debug!("{}: {client}: {refusal}", self.quic.trace_id());
     }
 
     fn has_jumped(&self) -> bool {
@@ -647,8 +671,20 @@ impl Connection {
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
             let (cc, ecn) = (controllers::of(&self.quic), self.quic.ecn_stats().state);
             let resume = self.resume_summary;
+            if self.client_certificate.is_none() {
+                self.client_certificate = self.quic.peer_cert().and_then(client_certificate::name);
+            }
+            let client_certificate = self.client_certificate.as_deref();
             let (connection, request) = (self.quic.trace_id(), &request);
-            log.write(&LogLine { client, connection, request, cc, ecn, resume });
+            log.write(&LogLine {
+                client,
+                connection,
+                request,
+                client_certificate,
+                cc,
+                ecn,
+                resume,
+            });
         }
     }
 

@@ -71,9 +71,10 @@ use crate::http::response::ALLOWED;
 pub enum Handling {
     Respond(Response),
 
-    /// The response comes at the end of the content, which may have so many bytes.
+    /// The response to this user comes at the end of the content, which may have so many bytes.
     Upload {
         bytes_max: u64,
+        user: Option<Box<str>>,
     },
 
     /// The request is to be handled again after this.
@@ -185,10 +186,10 @@ impl VirtualHost {
             Err(denial) => return self.deny(denial, request, client),
         };
         if !self.accepts_upload(request) {
-            return self.respond(request, client, &grant);
+            return self.respond(request, client, grant);
         }
         match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
-            true => Handling::Upload { bytes_max: speedtest::BYTES_MAX },
+            true => Handling::Upload { bytes_max: speedtest::BYTES_MAX, user: grant.user },
             false => Handling::Respond(self.refuse(413, request)),
         }
     }
@@ -265,9 +266,9 @@ impl VirtualHost {
         &self,
         request: &Request<'_>,
         client: &ClientContext<'_>,
-        grant: &AccessGrant,
+        grant: AccessGrant,
     ) -> Handling {
-        let found = match self.find_response(request, client, grant) {
+        let found = match self.find_response(request, client, &grant) {
             Ok(found) => found,
             Err(denial) => return self.deny(denial, request, client),
         };
@@ -275,6 +276,7 @@ impl VirtualHost {
         if grant.is_private || found.grant.is_private {
             access::make_private(&mut response);
         }
+        response.user = grant.user.or(found.grant.user);
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", (client.report)().server_timing());

@@ -121,7 +121,7 @@ fn request(
     loop {
         match handle(virtual_host, (method, path, fields), after, has_waited) {
             Handling::Respond(response) => return response,
-            Handling::Upload { bytes_max } => panic!("an upload of up to {bytes_max} bytes"),
+            Handling::Upload { bytes_max, .. } => panic!("an upload of up to {bytes_max} bytes"),
             Handling::Check(check) => {
                 check.run();
                 has_waited = true;

@@ -40,6 +40,7 @@ struct Exchange {
 
     /// Absent until there is a response.
     status: Option<u16>,
+    user: Option<Box<str>>,
     first_byte: Option<Duration>,
     bytes: u64,
 }
@@ -60,10 +61,18 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        let exchange = Exchange { summary, started, status: None, first_byte: None, bytes: 0 };
+        let exchange =
+            Exchange { summary, started, status: None, user: None, first_byte: None, bytes: 0 };
         self.kept_bytes += exchange.kept_bytes();
         if let Some(before) = self.under_way.insert(stream, exchange) {
             self.kept_bytes -= before.kept_bytes();
+        }
+    }
+
+    /// Notes the user whose password a request has.
+    pub fn on_user(&mut self, stream: u64, user: Option<Box<str>>) {
+        if let Some(exchange) = self.under_way.get_mut(&stream).filter(|_| user.is_some()) {
+            exchange.user = user;
         }
     }
 
@@ -168,7 +177,7 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status: Some(status), first_byte, bytes } = exchange
+        let Exchange { summary, started, status: Some(status), user, first_byte, bytes } = exchange
         else {
             return;
         };
@@ -177,6 +186,7 @@ impl Exchanges {
         self.finished.push(FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            user,
             started,
             duration,
             first_byte,

@@ -379,7 +379,8 @@ impl Session {
         };
         let response = match virtual_host.handle(request, is_early, &client) {
             Handling::Respond(response) => response,
-            Handling::Upload { bytes_max } => {
+            Handling::Upload { bytes_max, user } => {
+                self.exchanges.on_user(stream, user);
                 return self.begin_upload(
                     quic,
                     stream,
@@ -471,11 +472,12 @@ impl Session {
     fn respond(
         &mut self,
         stream: u64,
-        response: Response,
+        mut response: Response,
         with_body: bool,
         priority: Priority,
         wall_now: SystemTime,
     ) {
+        self.exchanges.on_user(stream, response.user.take());
         self.exchanges.on_response(stream, response.status);
         let writer = ResponseWriter::new(stream, response, with_body, priority, wall_now);
         self.responses.insert(writer.into());

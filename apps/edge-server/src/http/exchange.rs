@@ -48,6 +48,9 @@ pub struct RequestSummary {
 pub struct FinishedRequest {
     pub protocol: Protocol,
     pub summary: RequestSummary,
+
+    /// User whose password the request had, if it needed one.
+    pub user: Option<Box<str>>,
     pub started: SystemTime,
     pub duration: Duration,
 
@@ -130,6 +133,7 @@ pub mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary: RequestSummary::default(),
+            user: None,
             started: UNIX_EPOCH,
             duration: Duration::ZERO,
             first_byte: None,

@@ -24,6 +24,9 @@ pub struct Response {
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
+    /// User whom it is for, if the request had a password, for the access log.
+    pub user: Option<Box<str>>,
+
     /// Effect on the connection, if there is any.
     pub effect: Option<ConnectionEffect>,
 }
@@ -53,7 +56,8 @@ impl Field {
 
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
-        Self { status, fields: Vec::with_capacity(FIELDS_CAPACITY), body, effect: None }
+        let fields = Vec::with_capacity(FIELDS_CAPACITY);
+        Self { status, fields, body, user: None, effect: None }
     }
 
     /// Returns a response with a short message.

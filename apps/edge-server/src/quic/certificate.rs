@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -14,8 +15,6 @@ use anyhow::anyhow;
 use anyhow::ensure;
 use anyhow::Context;
 use boring::error::ErrorStack;
-use boring::nid::Nid;
-use boring::pkey::Id;
 use boring::pkey::PKey;
 use boring::pkey::Private;
 use boring::ssl::SslContextBuilder;
@@ -36,6 +35,9 @@ use crate::config::host_map::HostMap;
 use crate::config::tls::TlsOptions;
 use crate::config::Config;
 use crate::quic::client_authorities::ClientAuthorities;
+use crate::quic::ech::EchKeys;
+use crate::quic::offered_signatures::KeyKind;
+use crate::quic::offered_signatures::OfferedSignatures;
 use crate::quic::x509;
 
 /// Names in the self-signed certificate.
@@ -45,21 +47,12 @@ const SELF_SIGNED_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct CertifiedKey {
     chain: Vec<X509>,
     key: PKey<Private>,
-
-    /// What the key can sign with.
-    schemes: &'static [u16],
+    kind: KeyKind,
     origin: CertificateOrigin,
 }
 
 /// Certified keys of a host, by preference; at least one.
 struct HostKeys(Vec<CertifiedKey>);
-
-/// Signature schemes of TLS by kind of key (RFC 8446, 4.2.3; those of TLS 1.2 included).
-const RSA_SCHEMES: &[u16] = &[0x0804, 0x0805, 0x0806, 0x0401, 0x0501, 0x0601];
-const P256_SCHEMES: &[u16] = &[0x0403];
-const P384_SCHEMES: &[u16] = &[0x0503];
-const P521_SCHEMES: &[u16] = &[0x0603];
-const ED25519_SCHEMES: &[u16] = &[0x0807];
 
 /// Word in the PEM form of encrypted private keys (RFC 7468, 11; RFC 1421, 4.6.1.1).
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
@@ -132,6 +125,7 @@ pub struct Certificates {
     default: Arc<HostKeys>,
 
     client_authorities: Option<ClientAuthorities>,
+    ech_keys: Option<Arc<EchKeys>>,
 }
 
 impl Certificates {
@@ -162,7 +156,9 @@ impl Certificates {
         let client_authorities = client_authorities.transpose();
         let client_authorities =
             client_authorities.map_err(|e| config.option_error("client-ca", &e))?;
-        Ok(Self { list, named, default: Arc::new(default), client_authorities })
+        let ech_keys = EchKeys::read(&config.flags.tls.ech_keys);
+        let ech_keys = ech_keys.map_err(|e| config.option_error("ech-keys", &e))?.map(Arc::new);
+        Ok(Self { list, named, default: Arc::new(default), client_authorities, ech_keys })
     }
 
     /// Returns the certificates with those that ACME has brought since they were read, if there are
@@ -207,6 +203,7 @@ impl Certificates {
     /// Warns of certificates that expire, and of those that clients reject for their names.
     pub fn warn(&self) {
         self.warn_of_validity(clock::wall_now());
+        self.warn_of_public_names();
         for info in &self.list {
             for host in &info.uncovered {
                 match info.names.as_slice() {
@@ -219,6 +216,21 @@ impl Certificates {
                         names.join(", ")
                     ),
                 }
+            }
+        }
+    }
+
+    /// Warns of names that clients send in the clear without a certificate for them: they reject it if
+    /// their configuration is old.
+    fn warn_of_public_names(&self) {
+        let public_names = self.ech_keys.iter().flat_map(|keys| &keys.public_names);
+        for name in public_names.collect::<BTreeSet<_>>() {
+            let keys = self.named.find(name).unwrap_or(&self.default);
+            if !keys.uncovered(slice::from_ref(name)).is_empty() {
+                warn!(
+                    "there is no certificate for {name}, the public name of --ech-keys: clients whose \
+                     configuration is old are refused; add a host with that name"
+                );
             }
         }
     }
@@ -245,6 +257,9 @@ impl Certificates {
         if let Some(authorities) = &self.client_authorities {
             authorities.configure(tls).context("cannot use --client-ca")?;
         }
+        if let Some(keys) = &self.ech_keys {
+            keys.configure(tls).context("cannot use --ech-keys")?;
+        }
         match self.default.only() {
             Some(only) if !self.is_by_client() => {
                 only.configure_context(tls).context("cannot use the certificate")
@@ -253,11 +268,15 @@ impl Certificates {
         }
     }
 
-    /// Returns the certificate for a client that has this server name and these signature schemes, if
+    /// Returns the certificate for a client that has this server name and verifies these signatures, if
     /// it depends on them.
-    pub fn find(&self, server_name: Option<&str>, schemes: &[u16]) -> Option<&CertifiedKey> {
+    pub fn find(
+        &self,
+        server_name: Option<&str>,
+        offered: &OfferedSignatures<'_>,
+    ) -> Option<&CertifiedKey> {
         let named = server_name.and_then(|name| self.named.find(name));
-        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(schemes))
+        self.is_by_client().then(|| named.unwrap_or(&self.default).choose(offered))
     }
 }
 
@@ -320,14 +339,13 @@ impl HostKeys {
     /// Returns those that no client gets, by their places: it gets the first that it can verify.
     fn unused(&self) -> Vec<usize> {
         let is_unused =
-            |at: &usize| self.0[..*at].iter().any(|earlier| earlier.schemes == self.0[*at].schemes);
+            |at: &usize| self.0[..*at].iter().any(|earlier| earlier.kind == self.0[*at].kind);
         (0..self.0.len()).filter(is_unused).collect()
     }
 
-    /// Returns the first that a client with these signature schemes can verify, or the first.
-    fn choose(&self, schemes: &[u16]) -> &CertifiedKey {
-        let suits = |key: &&CertifiedKey| key.schemes.iter().any(|own| schemes.contains(own));
-        self.0.iter().find(suits).unwrap_or(&self.0[0])
+    /// Returns the first whose signatures a client verifies, or the first.
+    fn choose(&self, offered: &OfferedSignatures<'_>) -> &CertifiedKey {
+        self.0.iter().find(|key| offered.suit(key.kind)).unwrap_or(&self.0[0])
     }
 
     fn only(&self) -> Option<&CertifiedKey> {
@@ -452,8 +470,8 @@ impl CertifiedKey {
         let leaf = chain.first().context("the authority sent no certificate")?;
         let is_pair = leaf.public_key().is_ok_and(|public| public.public_eq(&key));
         ensure!(is_pair, "the authority's certificate is for another key");
-        let (schemes, origin) = (schemes_of(&key), CertificateOrigin::Acme);
-        let uncovered = Self { chain, key, schemes, origin }.uncovered(hosts);
+        let (kind, origin) = (KeyKind::of(&key), CertificateOrigin::Acme);
+        let uncovered = Self { chain, key, kind, origin }.uncovered(hosts);
         ensure!(
             uncovered.is_empty(),
             "the authority's certificate is not for {}",
@@ -495,15 +513,15 @@ impl CertifiedKey {
         mode.map_err(|why| located("cert", anyhow!("{cert_name} {}: {why}", cert.display())))?;
         let mode = key_file::check_mode(key);
         mode.map_err(|why| located("key", anyhow!("{key_name} {}: {why}", key.display())))?;
-        let (schemes, origin) = (schemes_of(&private), CertificateOrigin::Files);
-        if schemes.is_empty() {
+        let (kind, origin) = (KeyKind::of(&private), CertificateOrigin::Files);
+        if kind == KeyKind::Other {
             let error = anyhow!(
                 "{key_name} {} is of a kind that clients do not accept; make one on P-256, or for RSA",
                 key.display()
             );
             return Err(located("key", error));
         }
-        Ok(Self { chain, schemes, key: private, origin })
+        Ok(Self { chain, kind, key: private, origin })
     }
 
     /// Makes a self-signed certificate.
@@ -522,7 +540,7 @@ impl CertifiedKey {
             let cert = X509::from_der(params.self_signed(&key)?.der())?;
             let key = PKey::private_key_from_der(&key.serialize_der())?;
             let origin = CertificateOrigin::Files;
-            Ok(Self { chain: vec![cert], schemes: schemes_of(&key), key, origin })
+            Ok(Self { chain: vec![cert], kind: KeyKind::of(&key), key, origin })
         };
         make().map_err(|e: anyhow::Error| e.context("cannot create a certificate"))
     }
@@ -549,7 +567,7 @@ impl CertifiedKey {
             uncovered: self.uncovered(&compared),
             hosts,
             origin: self.origin,
-            key: kind_of(&self.key),
+            key: self.kind.describe(self.key.bits()),
             names,
             start: start.unwrap_or(UNIX_EPOCH),
             expiry: expiry.unwrap_or(UNIX_EPOCH),
@@ -587,38 +605,6 @@ impl CertifiedKey {
         chain.next().map_or(Ok(()), |leaf| ssl.set_certificate(leaf))?;
         chain.try_for_each(|issuer| ssl.add_chain_cert(issuer))?;
         ssl.set_private_key(&self.key)
-    }
-}
-
-/// Returns the schemes that a key can sign with; none if it is of another kind.
-fn schemes_of(key: &PKey<Private>) -> &'static [u16] {
-    let curve = || key.ec_key().ok()?.group().curve_name();
-    match key.id() {
-        Id::RSA => RSA_SCHEMES,
-        Id::ED25519 => ED25519_SCHEMES,
-        Id::EC => match curve() {
-            Some(Nid::X9_62_PRIME256V1) => P256_SCHEMES,
-            Some(Nid::SECP384R1) => P384_SCHEMES,
-            Some(Nid::SECP521R1) => P521_SCHEMES,
-            _ => &[],
-        },
-        _ => &[],
-    }
-}
-
-/// Returns the kind of a key, for lists.
-fn kind_of(key: &PKey<Private>) -> String {
-    let curve = || key.ec_key().ok()?.group().curve_name();
-    match key.id() {
-        Id::RSA => format!("RSA {}", key.bits()),
-        Id::ED25519 => "Ed25519".to_owned(),
-        Id::EC => match curve() {
-            Some(Nid::X9_62_PRIME256V1) => "ECDSA P-256".to_owned(),
-            Some(Nid::SECP384R1) => "ECDSA P-384".to_owned(),
-            Some(Nid::SECP521R1) => "ECDSA P-521".to_owned(),
-            _ => format!("ECDSA {}", key.bits()),
-        },
-        _ => "other".to_owned(),
     }
 }
 
@@ -667,6 +653,7 @@ mod tests {
     use boring::ec::EcGroup;
     use boring::ec::EcKey;
     use boring::hash::MessageDigest;
+    use boring::nid::Nid;
     use std::os::unix::fs::PermissionsExt;
 
     struct Files {
@@ -748,8 +735,8 @@ mod tests {
             let key = KeyPair::generate_for(algorithm).unwrap();
             let der = key.serialize_der();
             let key = PKey::private_key_from_der(&der).unwrap();
-            let schemes = schemes_of(&key);
-            CertifiedKey { chain: Vec::new(), key, schemes, origin: CertificateOrigin::Files }
+            let kind = KeyKind::of(&key);
+            CertifiedKey { chain: Vec::new(), key, kind, origin: CertificateOrigin::Files }
         };
         let [p256, p384] = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384];
         for (algorithms, unused) in [
@@ -782,10 +769,10 @@ mod tests {
         {
             let key = KeyPair::generate_for(algorithm).unwrap();
             let key = PKey::private_key_from_der(&key.serialize_der()).unwrap();
-            assert_eq!(kind_of(&key), expected);
+            assert_eq!(KeyKind::of(&key).describe(key.bits()), expected);
         }
         let key = PKey::from_rsa(boring::rsa::Rsa::generate(2048).unwrap()).unwrap();
-        assert_eq!(kind_of(&key), "RSA 2048");
+        assert_eq!(KeyKind::of(&key).describe(key.bits()), "RSA 2048");
     }
 
     #[test]

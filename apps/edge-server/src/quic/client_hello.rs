@@ -3,7 +3,6 @@
 
 use anyhow::Context;
 use boring::ssl::ClientHello;
-use boring::ssl::ExtensionType;
 use boring::ssl::NameType;
 use boring::ssl::SelectCertError;
 use boring::ssl::SslContextBuilder;
@@ -13,6 +12,7 @@ use log::debug;
 use crate::config::tls::TlsOptions;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
+use crate::quic::offered_signatures::OfferedSignatures;
 
 /// Returns TLS settings with these options, certificates and controllers, for one worker.
 ///
@@ -38,7 +38,7 @@ pub fn tls(
     Ok(tls)
 }
 
-/// Selects by the client's server name (RFC 6066, 3) and signature schemes (RFC 8446, 4.2.3).
+/// Selects by the client's server name (RFC 6066, 3) and the signatures that it verifies.
 ///
 /// # Errors
 ///
@@ -49,12 +49,7 @@ pub fn select(
     mut hello: ClientHello<'_>,
 ) -> Result<(), SelectCertError> {
     let name = hello.servername(NameType::HOST_NAME);
-    let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS).unwrap_or_default();
-    // Behind their length in bytes.
-    let schemes = schemes.get(2..).unwrap_or_default().chunks_exact(2);
-    let schemes: Vec<_> =
-        schemes.map(|scheme| u16::from_be_bytes([scheme[0], scheme[1]])).collect();
-    let certificate = certificates.find(name, &schemes);
+    let certificate = certificates.find(name, &OfferedSignatures::read(&hello));
     let controller = controllers.find(name);
     let ssl = hello.ssl_mut();
     if let Some(certificate) = certificate {

@@ -3,12 +3,16 @@
 mod address;
 pub mod certificate;
 mod client_authorities;
+pub mod client_certificate;
 pub mod client_hello;
 pub mod client_shards;
 pub mod connection_id;
 pub mod controllers;
+mod ech;
+pub mod ech_config;
 pub mod handle;
 pub mod header;
+mod offered_signatures;
 pub mod random;
 pub mod secrets;
 pub mod session_ticket;

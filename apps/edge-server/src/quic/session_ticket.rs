@@ -8,10 +8,15 @@ use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::hmac::HmacCtxRef;
 use boring::ssl::SslContextBuilder;
+use boring::ssl::SslRef;
 use boring::ssl::TicketKeyCallbackResult;
 use boring::symm::Cipher;
 use boring::symm::CipherCtxRef;
 use boring_sys::SSL_CTX_set_num_tickets;
+use boring_sys::SSL_SESSION_get_timeout;
+use boring_sys::SSL_SESSION_set_timeout;
+use boring_sys::SSL_get_session;
+use foreign_types::ForeignTypeRef;
 use log::debug;
 
 use crate::quic::random;
@@ -53,6 +58,19 @@ pub fn configure(tls: &mut SslContextBuilder, secrets: SharedSecrets) {
         tls.set_ticket_key_callback(move |_, name, iv, cipher, mac, seals| {
             select_keys(name, iv, cipher, mac, seals)
         });
+    }
+}
+
+/// Has the session of a handshake under way, and those that continue it, last no longer than
+/// `seconds`.
+pub fn limit_lifetime(ssl: &SslRef, seconds: u32) {
+    // SAFETY: the connection is alive, and so is its session, which nobody else has before the
+    // handshake is complete.
+    unsafe {
+        let session = SSL_get_session(ssl.as_ptr());
+        if !session.is_null() {
+            SSL_SESSION_set_timeout(session, seconds.min(SSL_SESSION_get_timeout(session)));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod admin_client;
 pub mod check;
 pub mod control;
+pub mod ech_keys_command;
 pub mod reload;
 pub mod resources;
 pub mod signals;

@@ -1,16 +1,20 @@
 //! One TCP connection, from its handshake to its end.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::future::Future;
+use std::iter;
 use std::pin::pin;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
+use boring::error::ErrorStack;
 use boring::ssl::Ssl;
 use hyper::server::conn::http1;
 use hyper::server::conn::http2;
@@ -29,6 +33,7 @@ use tokio_boring::SslStreamBuilder;
 use crate::acme::challenges::ALPN_PROTOCOL;
 use crate::config::limits::Limits;
 use crate::http::exchange::Protocol;
+use crate::quic::client_certificate::CertificateRefusal;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
 use crate::tcp::fair_reader::FairReader;
@@ -65,8 +70,11 @@ pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
     let config = Arc::clone(&peer.services.config.borrow());
     // Responses are written in large pieces.
     let _ = stream.set_nodelay(true);
-    let ended = match handshake(stream, &config).await {
-        Ok(stream) => serve_requests(stream, &peer, &config.limits).await,
+    let ended = match handshake(stream, &config, &peer).await {
+        Ok(stream) => {
+            peer.identify(stream.ssl());
+            serve_requests(stream, &peer, &config.limits).await
+        }
         Err(why) => {
             peer.services.metrics.count_handshake_failure();
             Err(why)
@@ -77,11 +85,33 @@ pub async fn serve(stream: TcpStream, peer: Arc<Peer>) {
     }
 }
 
-async fn handshake(stream: TcpStream, config: &TcpConfig) -> anyhow::Result<TlsStream> {
+async fn handshake(
+    stream: TcpStream,
+    config: &TcpConfig,
+    peer: &Peer,
+) -> anyhow::Result<TlsStream> {
     let stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
     let accepted = SslStreamBuilder::new(Ssl::new(&config.tls)?, stream).accept();
     let accepted = timeout(config.limits.handshake_time(), accepted).await;
-    accepted.context("the handshake timed out")?.context("the handshake failed")
+    accepted.context("the handshake timed out")?.map_err(|e| {
+        let is_missing = is_certificate_missing(&e);
+        let refusal = e.ssl().and_then(|ssl| CertificateRefusal::of(ssl, is_missing));
+        match refusal {
+            Some(refusal) => {
+                peer.services.metrics.count_certificate_refusal(refusal.reason);
+                anyhow!("{}: {refusal}", peer.address)
+            }
+            None => anyhow!(e).context("the handshake failed"),
+        }
+    })
+}
+
+/// Returns whether a handshake failed because the client has no certificate.
+fn is_certificate_missing(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = iter::successors(Some(error), |error| (*error).source());
+    let stack = causes.find_map(|cause| cause.downcast_ref::<ErrorStack>());
+    let errors = stack.map(ErrorStack::errors).unwrap_or_default();
+    errors.iter().any(|error| error.reason() == Some("PEER_DID_NOT_RETURN_A_CERTIFICATE"))
 }
 
 async fn serve_requests(

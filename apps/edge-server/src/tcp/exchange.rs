@@ -10,6 +10,7 @@ use quiche::clock;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::RequestSummary;
+use crate::http::response::Response;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::telemetry::access_log::LogLine;
@@ -26,6 +27,7 @@ pub struct TcpExchange {
 
     /// Absent until there is a response.
     status: Option<u16>,
+    user: Option<Box<str>>,
     bytes: u64,
 
     /// The connection has taken the whole response.
@@ -43,12 +45,22 @@ impl TcpExchange {
         let started = (clock::now(), clock::wall_now());
         peer.activity.on_begin(started.0);
         let peer = Arc::clone(peer);
-        Self { peer, protocol, summary, started, status: None, bytes: 0, complete: false }
+        Self {
+            peer,
+            protocol,
+            summary,
+            started,
+            status: None,
+            user: None,
+            bytes: 0,
+            complete: false,
+        }
     }
 
-    /// Notes the status of the response.
-    pub fn on_response(&mut self, status: u16) {
-        self.status = Some(status);
+    /// Notes the response, and the user whom it is for.
+    pub fn on_response(&mut self, response: &mut Response) {
+        self.status = Some(response.status);
+        self.user = response.user.take();
     }
 
     /// Notes that content of the request has arrived.
@@ -79,6 +91,7 @@ impl Drop for TcpExchange {
         let request = FinishedRequest {
             protocol: *protocol,
             summary: std::mem::take(summary),
+            user: self.user.take(),
             started: *started,
             duration: now.saturating_duration_since(*instant),
             first_byte: None,
@@ -91,6 +104,7 @@ impl Drop for TcpExchange {
             log.write(&LogLine {
                 client: peer.address,
                 connection: &peer.name,
+                client_certificate: peer.client_certificate(),
                 request: &request,
                 cc: None,
                 ecn: None,

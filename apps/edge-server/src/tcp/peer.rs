@@ -8,17 +8,20 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::Weak;
 use std::time::Instant;
 
 use ab_test::ClientUnit;
+use boring::ssl::SslRef;
 use quiche::clock;
 use tokio::sync::watch;
 use tokio::sync::Notify;
 
 use crate::admission::file_limits::FileAccount;
 use crate::admission::file_limits::FileLimiter;
+use crate::quic::client_certificate;
 use crate::tcp::activity::ConnectionActivity;
 use crate::tcp::limiter::Limiter;
 use crate::tcp::limiter::Permit;
@@ -69,6 +72,9 @@ pub struct Peer {
     /// Texts of its requests under way, for the access log.
     pub summary_bytes: AtomicUsize,
 
+    /// Name of its certificate, if it has one, for the access log.
+    client_certificate: OnceLock<String>,
+
     /// Notified by a request that ends the connection.
     pub closing: Notify,
     _permit: Permit,
@@ -96,6 +102,7 @@ impl Peer {
             files,
             send_buffer: Arc::default(),
             summary_bytes: AtomicUsize::new(0),
+            client_certificate: OnceLock::new(),
             closing: Notify::new(),
             _permit: permit,
         });
@@ -116,6 +123,21 @@ impl Peer {
                 .map(|since| now.saturating_duration_since(since).as_secs_f64()),
             moved_bytes: activity.moved_bytes(),
         }
+    }
+
+    /// Notes the certificate that the client has presented, if it is to be logged.
+    pub fn identify(&self, ssl: &SslRef) {
+        if self.services.access_log.is_none() {
+            return;
+        }
+        if let Some(certificate) = ssl.peer_certificate() {
+            let _ = self.client_certificate.set(client_certificate::name_of(&certificate));
+        }
+    }
+
+    /// Returns the name of the client's certificate.
+    pub fn client_certificate(&self) -> Option<&str> {
+        self.client_certificate.get().map(String::as_str)
     }
 }
 

@@ -70,11 +70,11 @@ pub async fn respond(
     };
     let mut exchange = TcpExchange::begin(&peer, protocol, summary);
     let with_content = !request::is_head(lines.iter().copied());
-    let response = match has_unknown_coding(&head) {
+    let mut response = match has_unknown_coding(&head) {
         true => last(501),
         false => respond_to(&peer, &lines, content, &exchange).await,
     };
-    exchange.on_response(response.status);
+    exchange.on_response(&mut response);
     let is_last = response.effect == Some(ConnectionEffect::Close);
     let leaves = *peer.services.stage.borrow() != TcpStage::Serving;
     let mut response = with_head(response, with_content, &peer, exchange);
@@ -154,7 +154,10 @@ async fn respond_to(
     loop {
         match handle(peer, lines, has_waited) {
             Handling::Respond(response) => return response,
-            Handling::Upload { bytes_max } => return receive(content, bytes_max, exchange).await,
+            Handling::Upload { bytes_max, user } => {
+                let response = receive(content, bytes_max, exchange).await;
+                return Response { user, ..response };
+            }
             Handling::Check(check) => {
                 let (sender, checked) = oneshot::channel();
                 if let Err(refusal) = check.start(Box::new(TcpCheckWaiter(sender))) {

@@ -26,7 +26,9 @@ fn serve(dir: &Path, toml: &str) -> (Running, SocketAddr, SocketAddr) {
     fs::write(&config, toml.replace("DIR", dir.to_str().unwrap())).unwrap();
     let args = ["--listen", "127.0.0.1:0", "--root", root.to_str().unwrap(), "--tcp", "on"];
     let more = ["--speedtest", "--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()];
-    let mut server = Running::start(&mut server_command(&[&args[..], &more].concat()));
+    let log = dir.join("access.log");
+    let log = ["--access-log", log.to_str().unwrap()];
+    let mut server = Running::start(&mut server_command(&[&args[..], &more, &log].concat()));
     let (address, metrics_at) = (server.address(), server.metrics_address());
     (server, address, metrics_at)
 }
@@ -101,6 +103,14 @@ fn password_is_asked_and_checked_over_all_versions() {
     let refused = "edge_server_access_refusals_total{reason=\"credentials\"}";
     assert_eq!(metrics::read(metrics_at, refused), 9);
     assert!(server.stop().success());
+    let log = fs::read_to_string(dir.path().join("access.log")).unwrap();
+    assert_eq!(log.lines().count(), 7 * 3, "{log}");
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let is_known = line["path"] != "/" && line["status"] != 401;
+        let user = is_known.then_some("user");
+        assert_eq!(line.get("user").and_then(|user| user.as_str()), user, "{line}");
+    }
 }
 
 // The end of the content comes while the request waits for the check.

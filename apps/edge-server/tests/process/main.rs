@@ -8,6 +8,7 @@ mod compression;
 mod controllers;
 mod draining;
 mod early_data;
+mod ech;
 mod ecn;
 mod floods;
 mod hosts;

@@ -129,12 +129,12 @@ impl FromStr for Htpasswd {
 }
 
 impl BasicAuth {
-    /// Returns whether a request of a client has the credentials of a user.
+    /// Returns the user whose credentials a request of a client has.
     ///
     /// # Errors
     ///
     /// It has not, or the password has to be checked first.
-    pub fn check(&self, request: &Request<'_>, client: IpAddr) -> Result<(), Denial> {
+    pub fn check(&self, request: &Request<'_>, client: IpAddr) -> Result<Box<str>, Denial> {
         let refused =
             || Denial::Refused(AccessRefusal::Credentials { realm: Arc::clone(&self.realm) });
         let (user, password) =
@@ -142,7 +142,7 @@ impl BasicAuth {
         let users = self.users.get();
         let digest = users.digest(&user, &password);
         if users.right.get(&digest).is_some() {
-            return Ok(());
+            return Ok(String::from_utf8_lossy(&user).into());
         }
         if users.wrong.get(&digest).is_some() {
             return Err(refused());

@@ -67,6 +67,9 @@ pub struct AccessGrant {
     /// The response is for this user alone.
     pub is_private: bool,
 
+    /// The user whose password the request has, if a rule asks for one.
+    pub user: Option<Box<str>>,
+
     /// The query has a signature, which is for nobody else.
     pub is_signed: bool,
 }
@@ -164,7 +167,7 @@ fn ask(
     // Last, because to check a password costs most.
     for basic_auth in rules.iter().filter_map(|rule| rule.basic_auth.as_ref()) {
         let current = clients.first().ok_or(AccessRefusal::Address)?;
-        basic_auth.check(request, *current)?;
+        grant.user = Some(basic_auth.check(request, *current)?);
         grant.is_private = true;
     }
     Ok(grant)

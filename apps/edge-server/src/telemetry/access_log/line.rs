@@ -27,6 +27,9 @@ pub struct LogLine<'a> {
     pub connection: &'a str,
     pub request: &'a FinishedRequest,
 
+    /// Name of the client's certificate, if it had to have one.
+    pub client_certificate: Option<&'a str>,
+
     /// Congestion controller, if it is known.
     pub cc: Option<&'static str>,
 
@@ -45,6 +48,10 @@ struct JsonLine<'a> {
     client: IpAddr,
     port: u16,
     connection: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
     protocol: &'static str,
     method: &'a str,
     host: &'a str,
@@ -83,7 +90,15 @@ impl LogLine<'_> {
 
     fn write_json(&self, text: &mut Vec<u8>) {
         let FinishedRequest {
-            protocol, summary, started, duration, status, bytes, complete, ..
+            protocol,
+            summary,
+            user,
+            started,
+            duration,
+            status,
+            bytes,
+            complete,
+            ..
         } = &self.request;
         let resume = self.resume.map(|report| JsonResume {
             phase: report.phase.name(),
@@ -99,6 +114,8 @@ impl LogLine<'_> {
             client: self.client.ip().to_canonical(),
             port: self.client.port(),
             connection: self.connection,
+            client_certificate: self.client_certificate,
+            user: user.as_deref(),
             protocol: protocol.name(),
             method: &summary.method,
             host: &summary.host,
@@ -124,16 +141,26 @@ impl LogLine<'_> {
     }
 
     /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
-    /// the connection could jump, and whether the response is complete.
+    /// the connection could jump, whether the response is complete, and the client's certificate.
     fn common(&self) -> String {
         let FinishedRequest {
-            protocol, summary, started, duration, status, bytes, complete, ..
+            protocol,
+            summary,
+            user,
+            started,
+            duration,
+            status,
+            bytes,
+            complete,
+            ..
         } = &self.request;
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
         let client = self.client.ip().to_canonical();
-        let mut text = format!("{client} - - [{day}/{month}/{year}:{time} +0000] \"");
+        let mut text = format!("{client} - ");
+        append_word(user.as_deref().unwrap_or_default(), &mut text);
+        let _ = write!(text, " [{day}/{month}/{year}:{time} +0000] \"");
         append_escaped(&summary.method, &mut text);
         text.push(' ');
         append_escaped(&summary.path, &mut text);
@@ -149,6 +176,10 @@ impl LogLine<'_> {
         let could_jump = if could_jump { "could-jump" } else { "-" };
         let complete = if *complete { "complete" } else { "incomplete" };
         let _ = write!(text, " {arm} {could_jump} {complete}");
+        if let Some(certificate) = self.client_certificate {
+            text.push(' ');
+            append_word(certificate, &mut text);
+        }
         text
     }
 }
@@ -163,13 +194,28 @@ fn append_escaped(value: &str, text: &mut String) {
     if value.is_empty() {
         text.push('-');
     }
+    value.bytes().for_each(|byte| append_escaped_byte(byte, text));
+}
+
+/// Appends `value` in the same way as one word, without spaces.
+fn append_word(value: &str, text: &mut String) {
+    if value.is_empty() {
+        text.push('-');
+    }
     for byte in value.bytes() {
         match byte {
-            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => text.push(char::from(byte)),
-            byte => {
-                let _ = write!(text, "\\x{byte:02x}");
-            }
+            b' ' => text.push_str("\\x20"),
+            byte => append_escaped_byte(byte, text),
+        }
+    }
+}
+
+fn append_escaped_byte(byte: u8, text: &mut String) {
+    match byte {
+        b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+        b' '..=b'~' => text.push(char::from(byte)),
+        byte => {
+            let _ = write!(text, "\\x{byte:02x}");
         }
     }
 }
@@ -194,6 +240,7 @@ mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            user: None,
             started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
             duration: Duration::from_micros(1_234_567),
             first_byte: None,
@@ -221,6 +268,7 @@ mod tests {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
             connection: "00ab",
             request,
+            client_certificate: None,
             cc: Some("bbr2"),
             ecn: Some(EcnState::Capable),
             resume: Some(resume),
@@ -274,6 +322,22 @@ mod tests {
         let other = LogLine { resume: None, ..line(&request) };
         let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
+    }
+
+    #[test]
+    fn line_names_user_and_certificate() {
+        let request = FinishedRequest { user: Some("a \"b\"] é".into()), ..request() };
+        let line = LogLine { client_certificate: Some("CN=x\n y,O=z"), ..line(&request) };
+        let text = written(&line, AccessLogFormat::Json);
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["user"], "a \"b\"] é");
+        assert_eq!(read["client_certificate"], "CN=x\n y,O=z");
+
+        let text = written(&line, AccessLogFormat::Common);
+        let start = r#"192.0.2.7 - a\x20\"b\"]\x20\xc3\xa9 [06/Nov/1994:08:49:37 +0000] "GET "#;
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.ends_with(" complete CN=x\\x0a\\x20y,O=z\n"), "{text}");
+        assert!(matches!(text.parse(), Ok(ab_test::LogLine::Compared(_))), "{text}");
     }
 
     // A response is compared if it was under way when the arms parted.

@@ -10,8 +10,8 @@ use quiche::WireErrorCode;
 /// First code of TLS alerts among QUIC's errors (RFC 9000, 20.1).
 const CRYPTO_ERROR: u64 = 0x100;
 
-/// TLS alerts (RFC 8446, 6, and RFC 7301, 3.2) that end a handshake.
-const ALERTS: [(u8, &str); 25] = [
+/// TLS alerts (RFC 8446, 6; RFC 7301, 3.2; RFC 9849, 11.2) that end a handshake.
+const ALERTS: [(u8, &str); 26] = [
     (0, "close_notify"),
     (10, "unexpected_message"),
     (20, "bad_record_mac"),
@@ -37,6 +37,7 @@ const ALERTS: [(u8, &str); 25] = [
     (112, "unrecognized_name"),
     (116, "certificate_required"),
     (120, "no_application_protocol"),
+    (121, "ech_required"),
 ];
 
 /// Reasons besides TLS alerts.

@@ -4,6 +4,7 @@ mod access;
 mod acme;
 mod arms;
 mod budgets;
+mod client_certificates;
 mod client_states;
 pub mod collected;
 mod compression;
@@ -37,6 +38,7 @@ use self::access::AccessCollector;
 pub use self::acme::AcmeMetrics;
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
+pub use self::client_certificates::CertificateRefusals;
 pub use self::client_states::ClientStateMetrics;
 use self::compression::CompressionCollector;
 pub use self::configuration::ConfigurationMetrics;
@@ -104,6 +106,7 @@ struct SharedMetrics {
     client_states: ClientStateMetrics,
     arms: ArmMetrics,
     handshake_failures: HandshakeFailures,
+    certificate_refusals: CertificateRefusals,
     paths: PathMetrics,
     ecn: EcnMetrics,
 }
@@ -126,6 +129,7 @@ pub struct WorkerMetrics {
     pub client_states: ClientStateMetrics,
     pub arms: ArmMetrics,
     pub handshake_failures: HandshakeFailures,
+    pub certificate_refusals: CertificateRefusals,
     pub paths: PathMetrics,
     pub ecn: EcnMetrics,
 }
@@ -181,10 +185,15 @@ impl Metrics {
             client_states: ClientStateMetrics::register(&mut registry),
             arms: ArmMetrics::register(&mut registry),
             handshake_failures: HandshakeFailures::register(&mut registry),
+            certificate_refusals: CertificateRefusals::register(&mut registry),
             paths: PathMetrics::register(&mut registry),
             ecn: EcnMetrics::register(&mut registry),
         };
-        let tcp = TcpMetrics::register(&mut registry, shared.responses.clone());
+        let tcp = TcpMetrics::register(
+            &mut registry,
+            shared.responses.clone(),
+            shared.certificate_refusals.clone(),
+        );
         let configuration = ConfigurationMetrics::register(&mut registry);
         let acme = AcmeMetrics::register(&mut registry);
         registry.register_collector(Box::new(AccessCollector));
@@ -224,6 +233,7 @@ impl Metrics {
             client_states,
             arms,
             handshake_failures,
+            certificate_refusals,
             paths,
             ecn,
         } = self.shared.clone();
@@ -241,6 +251,7 @@ impl Metrics {
             client_states,
             arms,
             handshake_failures,
+            certificate_refusals,
             paths,
             ecn,
         }

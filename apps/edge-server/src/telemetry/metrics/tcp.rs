@@ -9,6 +9,8 @@ use prometheus_client::registry::Registry;
 use crate::admission::connection_limits::Limit;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
+use crate::quic::client_certificate::RefusalReason;
+use crate::telemetry::metrics::client_certificates::CertificateRefusals;
 use crate::telemetry::metrics::responses::ResponseMetrics;
 
 /// Limits of which TCP connections are refused.
@@ -20,6 +22,7 @@ pub struct TcpMetrics {
     connections: Counter,
     connections_now: Gauge,
     handshake_failures: Counter,
+    certificate_refusals: CertificateRefusals,
     refused: Family<TcpLimitLabels, Counter>,
     replaced: Counter,
     responses: ResponseMetrics,
@@ -34,12 +37,17 @@ struct TcpLimitLabels {
 pub struct OpenConnection(Gauge);
 
 impl TcpMetrics {
-    /// Registers the counters. Responses are counted with those of QUIC.
-    pub fn register(registry: &mut Registry, responses: ResponseMetrics) -> Self {
+    /// Registers the counters. Responses and refused certificates are counted with those of QUIC.
+    pub fn register(
+        registry: &mut Registry,
+        responses: ResponseMetrics,
+        certificate_refusals: CertificateRefusals,
+    ) -> Self {
         let metrics = Self {
             connections: Counter::default(),
             connections_now: Gauge::default(),
             handshake_failures: Counter::default(),
+            certificate_refusals,
             refused: Family::default(),
             replaced: Counter::default(),
             responses,
@@ -92,6 +100,11 @@ impl TcpMetrics {
     /// Counts a handshake that failed.
     pub fn count_handshake_failure(&self) {
         self.handshake_failures.inc();
+    }
+
+    /// Counts a client that was refused for its certificate.
+    pub fn count_certificate_refusal(&self, reason: RefusalReason) {
+        self.certificate_refusals.count(reason);
     }
 
     /// Counts a connection that was refused.

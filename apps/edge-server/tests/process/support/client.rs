@@ -97,15 +97,19 @@ impl UdpClient {
         Self::begin_configured(name, from, server, client_config_with(limits), resumption)
     }
 
-    /// Begins a handshake with `server`, with the PEM files of a certificate and its key, if any.
-    pub fn begin_certified(server: SocketAddr, identity: Option<[&Path; 2]>) -> Self {
+    /// Begins a handshake with `server`, with the PEM files of a certificate and its key, if any, and
+    /// with what an earlier connection left.
+    pub fn begin_certified(
+        server: SocketAddr,
+        identity: Option<[&Path; 2]>,
+        resumption: &ResumptionData,
+    ) -> Self {
         let mut config = client_config_with(ClientLimits::default());
         if let Some([cert, key]) = identity {
             config.load_cert_chain_from_pem_file(cert.to_str().unwrap()).unwrap();
             config.load_priv_key_from_pem_file(key.to_str().unwrap()).unwrap();
         }
-        let resumption = ResumptionData::default();
-        Self::begin_configured(Some("localhost"), Ipv4Addr::LOCALHOST, server, config, &resumption)
+        Self::begin_configured(Some("localhost"), Ipv4Addr::LOCALHOST, server, config, resumption)
     }
 
     fn begin_configured(
@@ -158,6 +162,19 @@ impl UdpClient {
     /// How many requests more the server takes now.
     pub fn requests_left(&self) -> u64 {
         self.quic.peer_streams_left_bidi()
+    }
+
+    /// Returns whether the server completes the handshake and answers a request.
+    pub fn is_admitted(&mut self) -> bool {
+        let is_refused = |client: &Self| client.quic.peer_error().is_some();
+        self.run_until(|client| client.quic.is_established() || is_refused(client));
+        if is_refused(self) {
+            return false;
+        }
+        self.start_http();
+        let stream = self.request("GET", "/");
+        self.run_until(|client| client.received.has_ended(stream) || is_refused(client));
+        !is_refused(self)
     }
 
     /// Whether the handshake resumed a session.
