@@ -154,6 +154,12 @@ pub struct AccessRule {
     pub requests_per_second: Option<u32>,
     pub burst: Option<u32>,
 
+    /// Bytes of responses in a second of a client, and how many may go at once.
+    #[serde(rename = "bytes-per-second")]
+    pub bytes_per_second: Option<u64>,
+    #[serde(rename = "burst-bytes")]
+    pub burst_bytes: Option<u64>,
+
     #[serde(skip)]
     pub position: Position,
 }

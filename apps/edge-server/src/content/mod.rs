@@ -65,6 +65,7 @@ use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
+use crate::http::response_rate::ResponseRate;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -275,6 +276,8 @@ impl VirtualHost {
         if grant.is_private || found.grant.is_private {
             access::make_private(&mut response);
         }
+        let buckets = grant.buckets.iter().chain(&found.grant.buckets).cloned().collect();
+        response.rate = ResponseRate::new(buckets, client.now);
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", (client.report)().server_timing());

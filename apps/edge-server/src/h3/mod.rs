@@ -131,6 +131,9 @@ pub struct Session {
     /// Requests that the client may have under way.
     requests_max: u64,
 
+    /// From when on the rate of a response allows more of it, if one waits for that.
+    limited_until: Option<Instant>,
+
     /// Effects on the connection of requests since the last turn.
     effects: Vec<ConnectionEffect>,
 }
@@ -198,6 +201,7 @@ impl Session {
             received_bytes: 0,
             closed_below: 0,
             requests_max: limits.requests_max.into(),
+            limited_until: None,
             effects: Vec::new(),
         })
     }
@@ -235,10 +239,20 @@ impl Session {
         self.responses.unsent_bytes()
     }
 
+    /// Returns those that the rates of responses allow to be sent now.
+    pub fn sendable_bytes(&self, now: Instant) -> u64 {
+        self.responses.sendable_bytes(now)
+    }
+
+    /// Returns from when on the rate of a response allows more of it, if one waits for that.
+    pub fn limited_until(&self) -> Option<Instant> {
+        self.limited_until
+    }
+
     /// Returns the round trip in which ACKs will open the window for more of a response, if it
     /// is so long that it matters little when exactly.
-    pub fn awaits_acks(&self, quic: &Quic) -> Option<Duration> {
-        if self.unsent_bytes() == 0 {
+    pub fn awaits_acks(&self, quic: &Quic, now: Instant) -> Option<Duration> {
+        if self.sendable_bytes(now) == 0 {
             return None;
         }
         let path = quic.active_path()?;
@@ -558,13 +572,15 @@ impl Session {
         priority.apply(quic, stream);
     }
 
-    /// Gives responses their turns until all are blocked, or enough waits to be sent. Returns
-    /// whether anything was written.
+    /// Gives responses their turns until all are blocked or limited, or enough waits to be sent.
+    /// Returns whether anything was written.
     pub fn write(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         let mut any = false;
         let mut room = UNSENT_BYTES_MAX.saturating_sub(quic.stream_bytes_unsent());
-        // Those before it are blocked.
+        // Those before it are blocked, or wait for their rates.
         let mut next = 0;
+        let mut limited = Vec::new();
+        self.limited_until = None;
         while room > 0 {
             let quota = self.quota_left(quic);
             if quota == 0 {
@@ -573,10 +589,15 @@ impl Session {
             let shared = self.responses.is_shared(next);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
             let turn_bytes_max = turn_bytes_max.min(quota as usize).min(room);
+            if self.responses.waits_behind(&limited, next) {
+                next += 1;
+                continue;
+            }
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
             let had_head = response.has_sent_head();
-            let step = response.step(&mut self.h3, quic, turn_bytes_max, context.fetch);
+            let step =
+                response.step(&mut self.h3, quic, turn_bytes_max, context.now, context.fetch);
             let sent = response.sent_bytes();
             if !had_head && response.has_sent_head() {
                 self.exchanges.on_head(stream, clock::now());
@@ -585,9 +606,15 @@ impl Session {
             self.send_quota.consume(taken);
             self.written_bytes += taken;
             room = room.saturating_sub(taken as usize);
-            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
+            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching | Step::Limited(_)));
             match step {
                 Ok(Step::Blocked | Step::Fetching) => next += 1,
+                Ok(Step::Limited(until)) => {
+                    let earliest = self.limited_until.map_or(until, |earliest| earliest.min(until));
+                    self.limited_until = Some(earliest);
+                    limited.push(next);
+                    next += 1;
+                }
                 Ok(Step::Wrote) => self.responses.end_turn(next),
                 Ok(Step::Finished) => {
                     self.responses.remove_at(next);
@@ -595,20 +622,32 @@ impl Session {
                 }
                 Err(code) => {
                     self.responses.remove_at(next);
-                    self.exchanges.on_abort(stream, Some(sent), context.now);
-                    if let Some(code) = code {
-                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
-                    }
-                    // The client has stopped reading what it requested. If its request was complete,
-                    // the stream is gone at once.
-                    if !matches!(code, Some(WireErrorCode::InternalError)) {
-                        self.cancelled += 1;
-                        self.limit_abuse(quic);
-                    }
+                    self.on_write_error(quic, (stream, sent), code, context.now);
                 }
             }
         }
         any
+    }
+
+    /// Ends a response that cannot be finished, of which so many bytes were sent. Resets its stream, if
+    /// there is a `code` for that.
+    fn on_write_error(
+        &mut self,
+        quic: &mut Quic,
+        (stream, sent): (u64, u64),
+        code: Option<WireErrorCode>,
+        now: Instant,
+    ) {
+        self.exchanges.on_abort(stream, Some(sent), now);
+        if let Some(code) = code {
+            let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
+        }
+        // The client has stopped reading what it requested. If its request was complete, the stream is
+        // gone at once.
+        if !matches!(code, Some(WireErrorCode::InternalError)) {
+            self.cancelled += 1;
+            self.limit_abuse(quic);
+        }
     }
 
     /// Returns how much may be written before the client acknowledges more.

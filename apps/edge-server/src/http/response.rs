@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::body::Body;
+use crate::http::response_rate::ResponseRate;
 
 /// Content type of the server's own messages.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -23,6 +24,9 @@ pub struct Response {
 
     /// The body; a HEAD request has its length alone.
     pub body: Body,
+
+    /// Absent if the body is sent as fast as the client takes it.
+    pub rate: Option<Box<ResponseRate>>,
 
     /// Effect on the connection, if there is any.
     pub effect: Option<ConnectionEffect>,
@@ -53,7 +57,8 @@ impl Field {
 
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
-        Self { status, fields: Vec::with_capacity(FIELDS_CAPACITY), body, effect: None }
+        let fields = Vec::with_capacity(FIELDS_CAPACITY);
+        Self { status, fields, body, rate: None, effect: None }
     }
 
     /// Returns a response with a short message.

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use crate::support::client::UdpClient;
 use crate::support::metrics;
@@ -114,6 +115,35 @@ fn upload_whose_password_is_checked_for_the_first_time_is_received() {
     let stream = client.post("/upload", &[0; 5000], &[("authorization", &right)]);
     let response = client.response(stream);
     assert_eq!((response.status(), response.body.as_slice()), ("200", &b"5000\n"[..]));
+    assert!(server.stop().success());
+}
+
+// One download at the rate, and one without: only their order is compared.
+#[test]
+fn bandwidth_limits_downloads_over_all_versions() {
+    const BYTES: usize = 600_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, metrics_at) = serve(
+        dir.path(),
+        "[[host]]\n[[host.access]]\npath = '/private/**'\nbytes-per-second = 300000\nburst-bytes = 1\n",
+    );
+    for name in ["private/large", "large"] {
+        fs::write(dir.path().join("www").join(name), vec![7; BYTES]).unwrap();
+    }
+    for version in [None, Some(Version::Http2), Some(Version::Http11)] {
+        let get = move |path: &str| match version {
+            None => UdpClient::connect(address).get(path).body.len(),
+            Some(version) => {
+                let mut client = TcpClient::connect(address, "localhost", version);
+                client.get("localhost", path, &[]).body().len()
+            }
+        };
+        let limited = thread::spawn(move || get("/private/large"));
+        assert_eq!(get("/large"), BYTES, "{version:?}");
+        assert!(!limited.is_finished(), "{version:?}");
+        assert_eq!(limited.join().unwrap(), BYTES, "{version:?}");
+    }
+    assert_eq!(metrics::read(metrics_at, "edge_server_access_delayed_responses_total"), 3);
     assert!(server.stop().success());
 }
 
