@@ -40,6 +40,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
 use crate::content::Handling;
+use crate::content::VirtualHost;
 use crate::h3::deferred::ContentStage;
 use crate::h3::deferred::DeferredRequest;
 use crate::h3::deferred::DeferredRequests;
@@ -59,6 +60,7 @@ use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::request::RequestError;
 use crate::http::response::ConnectionEffect;
+use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::quic::Quic;
 use crate::resume::report::ConnectionReport;
@@ -351,7 +353,8 @@ impl Session {
             Err(RequestError::Refused(status)) => {
                 let with_body = !request::is_head(list);
                 let response = Response::error(status);
-                self.respond(stream, response, with_body, Priority::DEFAULT, context.wall_now);
+                let body = RequestBody::new(None, None, Priority::DEFAULT);
+                self.respond(stream, response, with_body, body, context.wall_now);
                 return self.stop_request(quic, stream);
             }
         };
@@ -375,7 +378,7 @@ impl Session {
         quic: &mut Quic,
         stream: u64,
         (request, list): (&Request<'_>, &[h3::Header]),
-        (body, stage): (RequestBody, ContentStage),
+        (mut body, stage): (RequestBody, ContentStage),
         has_waited: bool,
         context: &RequestContext<'_>,
     ) {
@@ -404,6 +407,7 @@ impl Session {
             }
             Handling::Check(check) => match (context.check)(stream, *check) {
                 Ok(ticket) => {
+                    body.continued |= self.send_hints(quic, stream, virtual_host, request);
                     let ended = (stage == ContentStage::Complete).then_some(body);
                     let priority = body.priority;
                     let waiting =
@@ -421,7 +425,7 @@ impl Session {
         self.effects.extend(effect);
         let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
-        self.respond(stream, response, with_body, body.priority, context.wall_now);
+        self.respond(stream, response, with_body, body, context.wall_now);
         match stage {
             ContentStage::More if is_error => self.stop_request(quic, stream),
             ContentStage::More => drop(self.request_bodies.insert(stream, body)),
@@ -487,12 +491,12 @@ impl Session {
         stream: u64,
         response: Response,
         with_body: bool,
-        priority: Priority,
+        body: RequestBody,
         wall_now: SystemTime,
     ) {
         self.exchanges.on_response(stream, response.status);
-        let writer = ResponseWriter::new(stream, response, with_body, priority, wall_now);
-        self.responses.insert(writer.into());
+        let writer = ResponseWriter::new(stream, response, with_body, body.priority, wall_now);
+        self.responses.insert(writer.after_interim(body.continued).into());
     }
 
     /// Reads content of a request, which is counted and not kept.
@@ -538,9 +542,25 @@ impl Session {
         body: RequestBody,
         wall_now: SystemTime,
     ) {
-        self.exchanges.on_response(stream, response.status);
-        let writer = ResponseWriter::new(stream, response, true, body.priority, wall_now);
-        self.responses.insert(writer.after_interim(body.continued).into());
+        self.respond(stream, response, true, body, wall_now);
+    }
+
+    /// Sends a 103 while the response is prepared, if the host has one for the request (RFC 8297).
+    /// Returns whether it did. A stream gets no second one.
+    fn send_hints(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        virtual_host: &VirtualHost,
+        request: &Request<'_>,
+    ) -> bool {
+        let fields = virtual_host.early_fields(request);
+        if fields.is_empty() {
+            return false;
+        }
+        let mut head = vec![Field::new(":status", "103")];
+        head.extend(fields);
+        self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
     /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent; if not, the client

@@ -104,6 +104,44 @@ fn password_is_asked_and_checked_over_all_versions() {
     assert!(server.stop().success());
 }
 
+// RFC 8297. The second request need not wait for the check; hyper sends no interim responses.
+#[test]
+fn page_behind_a_password_has_early_hints_while_it_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, _) = serve(
+        dir.path(),
+        "[[host]]\n[[host.access]]\npath = '/private/**'\nbasic-auth = 'DIR/users'\n\
+         [[host.early-hints]]\npath = '/private/**'\nlinks = ['</a.css>; rel=preload; as=style', '<https://b.example>; rel=preconnect']\n",
+    );
+    let credentials = |password: &str| {
+        let text = format!("user:{password}");
+        format!("Basic {}", boring::base64::encode_block(text.as_bytes()))
+    };
+    for (path, password, mode, statuses) in [
+        ("/private/file.txt", "wrong-1", "navigate", &["103", "401"][..]),
+        ("/private/file.txt", "wrong-2", "cors", &["401"]),
+        ("/private/none", "wrong-3", "navigate", &["103", "401"]),
+        ("/private/file.txt", "secret", "navigate", &["103", "200"]),
+        ("/private/file.txt", "secret", "navigate", &["200"]),
+        ("/private/none", "secret", "navigate", &["404"]),
+        ("/", "secret", "navigate", &["200"]),
+    ] {
+        let credentials = credentials(password);
+        let fields = [("authorization", credentials.as_str()), ("sec-fetch-mode", mode)];
+        let mut client = UdpClient::connect(address);
+        let pseudo =
+            [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", path)];
+        let stream = client.request_with(&[&pseudo[..], &fields].concat());
+        let response = client.response(stream);
+        assert_eq!(response.statuses, statuses, "{path} {password} {mode}");
+        let has_links = path == "/private/file.txt" && response.status() == "200";
+        for got in over_all(address, "GET", path, &fields, b"") {
+            assert_eq!(value(&got, "link").is_some(), has_links, "{path} {password} {got:?}");
+        }
+    }
+    assert!(server.stop().success());
+}
+
 // The end of the content comes while the request waits for the check.
 #[test]
 fn upload_whose_password_is_checked_for_the_first_time_is_received() {
