@@ -102,6 +102,9 @@ pub struct Host {
     pub header: Option<Vec<HeaderRule>>,
     pub redirect: Option<Vec<Redirect>>,
 
+    #[serde(rename = "early-hints")]
+    pub early_hints: Option<Vec<EarlyHintsRule>>,
+
     #[serde(skip)]
     pub position: Position,
 }
@@ -123,6 +126,8 @@ struct HostSpans {
     header: Vec<Spanned<IgnoredAny>>,
     #[serde(default)]
     redirect: Vec<Spanned<IgnoredAny>>,
+    #[serde(default, rename = "early-hints")]
+    early_hints: Vec<Spanned<IgnoredAny>>,
 }
 
 /// What clients must be, or bring, to get the paths that a pattern matches.
@@ -153,6 +158,12 @@ pub struct AccessRule {
     #[serde(rename = "requests-per-second")]
     pub requests_per_second: Option<u32>,
     pub burst: Option<u32>,
+
+    /// Bytes of responses in a second of a client, and how many may go at once.
+    #[serde(rename = "bytes-per-second")]
+    pub bytes_per_second: Option<u64>,
+    #[serde(rename = "burst-bytes")]
+    pub burst_bytes: Option<u64>,
 
     #[serde(skip)]
     pub position: Position,
@@ -222,6 +233,19 @@ pub struct Redirect {
     pub to: String,
     #[serde(default = "permanent")]
     pub status: u16,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
+/// Links to what the pages need that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct EarlyHintsRule {
+    pub path: String,
+
+    /// Values of `link` fields.
+    pub links: Vec<String>,
 
     #[serde(skip)]
     pub position: Position,
@@ -310,7 +334,10 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { access, cors, header, redirect } = spans.into_inner();
+        let HostSpans { access, cors, header, redirect, early_hints } = spans.into_inner();
+        for (rule, span) in self.early_hints.iter_mut().flatten().zip(early_hints) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.cors.iter_mut().flatten().zip(cors) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -382,6 +409,7 @@ impl Host {
             access: joined(other.access.clone(), self.access),
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
+            early_hints: joined(other.early_hints.clone(), self.early_hints),
             position: self.position,
         }
     }

@@ -85,7 +85,7 @@ impl Connection {
         if !self.lifecycle.is_active() {
             return;
         }
-        let queued = self.http.as_ref().map_or(0, Session::unsent_bytes);
+        let queued = self.http.as_ref().map_or(0, |http| http.sendable_bytes(now));
         let is_declined = self.resume_summary.is_some_and(|summary| summary.declined);
         if queued > INITIAL_WINDOW_BYTES && self.may_claim() && !is_declined {
             let action = self.claim_lifecycle.on_data_queued(now);
@@ -134,10 +134,11 @@ impl Connection {
         if let Some(summary) = self.resume_summary.as_mut().filter(|_| claim.is_some()) {
             summary.source = Some(self.carried_state.source());
         }
+        let now = clock::now();
         self.pending_claim = claim.zip(self.client()).map(|(claim, client)| PendingClaim {
             client,
-            until: clock::now() + claim.lease + LINGER,
-            before: self.progress(),
+            until: now + claim.lease + LINGER,
+            before: self.progress(now),
         });
         let action = self.claim_lifecycle.on_claim(claim);
         self.perform(action, store);
@@ -148,7 +149,7 @@ impl Connection {
         let Some(pending) = &self.pending_claim else { return };
         let client = pending.client;
         let is_over = now >= pending.until || !self.lifecycle.is_active();
-        match pending.is_used(&self.progress()) {
+        match pending.is_used(&self.progress(now)) {
             Some(true) => store.claimants.on_use(client),
             Some(false) => self.note_failure(Failure::Disuse, client, store, now),
             None if is_over => self.note_failure(Failure::Disuse, client, store, now),
@@ -158,11 +159,11 @@ impl Connection {
     }
 
     /// Returns what the client has taken so far.
-    fn progress(&self) -> ClientProgress {
+    fn progress(&self, now: Instant) -> ClientProgress {
         let http = self.http.as_ref();
         ClientProgress {
             acked_bytes: self.quic.stats().acked_bytes,
-            unsent_bytes: http.map_or(0, Session::unsent_bytes),
+            unsent_bytes: http.map_or(0, |http| http.sendable_bytes(now)),
             kept_bytes: http.map_or(0, |http| http.kept_bytes(&self.quic)),
             cancelled: http.map_or(0, Session::cancelled),
             jump_bytes: self.resume_summary.and_then(|summary| summary.jump_bytes),

@@ -290,6 +290,9 @@ impl Connection {
             let stats = self.quic.stats();
             stats.recv_bytes + stats.acked_bytes
         };
+        if let Some(until) = self.http.as_ref().and_then(Session::limited_until) {
+            self.progress.on_wait(until);
+        }
         self.replaceable_from = is_idle.map(|is_idle| self.progress.on_turn(is_idle, bytes, now));
         Some((self.lifetime.groups(), self.replaceable_from?))
     }
@@ -432,8 +435,8 @@ impl Connection {
     }
 
     /// See [`Session::awaits_acks`].
-    pub fn awaits_acks(&self) -> Option<Duration> {
-        self.http.as_ref()?.awaits_acks(&self.quic)
+    pub fn awaits_acks(&self, now: Instant) -> Option<Duration> {
+        self.http.as_ref()?.awaits_acks(&self.quic, now)
     }
 
     /// Takes a turn: reads requests, and sends as far as windows and release times allow.

@@ -37,6 +37,11 @@ impl ProgressMeter {
         Self { is_idle: false, since: now, bytes: 0 }
     }
 
+    /// Notes that a response waits until then because the server limits its rate.
+    pub fn on_wait(&mut self, until: Instant) {
+        self.since = self.since.max(until);
+    }
+
     /// Notes whether no request is under way, and how many `bytes` were received and acknowledged
     /// since the connection began. Returns from when on another may take its place.
     pub fn on_turn(&mut self, is_idle: bool, bytes: impl FnOnce() -> u64, now: Instant) -> Instant {
@@ -77,5 +82,17 @@ mod tests {
         ] {
             assert_eq!(meter.on_turn(is_idle, || bytes, at(ms)), at(expected), "{ms}");
         }
+    }
+
+    #[test]
+    fn connection_that_waits_for_its_rate_is_not_stuck() {
+        let start = quiche::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut meter = ProgressMeter::new(start);
+        meter.on_wait(at(15_000));
+        assert_eq!(meter.on_turn(false, || 0, at(20)), at(25_000));
+        meter.on_wait(at(14_000));
+        assert_eq!(meter.on_turn(false, || 0, at(15_000)), at(25_000), "it has not moved since");
+        assert_eq!(meter.on_turn(true, || 0, at(15_500)), at(16_500));
     }
 }

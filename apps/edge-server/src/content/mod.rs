@@ -3,6 +3,7 @@
 pub mod access;
 pub mod client_context;
 pub mod compression;
+pub mod early_hints;
 pub mod file_identity;
 pub mod file_lookup;
 pub mod hosts;
@@ -49,6 +50,7 @@ use crate::content::access::Denial;
 use crate::content::client_context::ClientContext;
 use crate::content::compression::CompressionSource;
 use crate::content::compression::Compressor;
+use crate::content::early_hints::EarlyHints;
 use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
@@ -63,8 +65,10 @@ use crate::http::content_coding;
 use crate::http::content_coding::Coding;
 use crate::http::request::Method;
 use crate::http::request::Request;
+use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::http::response::ALLOWED;
+use crate::http::response_rate::ResponseRate;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -107,6 +111,8 @@ pub struct VirtualHost {
     /// Absent if everything is for everybody.
     access: Option<AccessRules>,
 
+    early_hints: EarlyHints,
+
     /// Absent if web pages of other origins read nothing.
     cors: Option<CorsRules>,
     speedtest: bool,
@@ -132,11 +138,18 @@ impl VirtualHost {
         resources: &mut AccessResources,
     ) -> anyhow::Result<Self> {
         let rules = Rules::new(host)?;
-        let server_timing = host.server_timing.unwrap_or(false);
         let access = AccessRules::new(host, resources)?;
-        let cors = CorsRules::new(host)?;
-        let (cache, compressor) = (None, None);
-        Ok(Self { root, rules, access, cors, speedtest, server_timing, cache, compressor })
+        Ok(Self {
+            root,
+            rules,
+            access,
+            early_hints: EarlyHints::new(host)?,
+            cors: CorsRules::new(host)?,
+            speedtest,
+            server_timing: host.server_timing.unwrap_or(false),
+            cache: None,
+            compressor: None,
+        })
     }
 
     /// Has lookups kept in a cache of all hosts, in which this one has this number.
@@ -277,6 +290,8 @@ impl VirtualHost {
             access::make_private(&mut response);
         }
         response.user = grant.user.or(found.grant.user);
+        let buckets = grant.buckets.iter().chain(&found.grant.buckets).cloned().collect();
+        response.rate = ResponseRate::new(buckets, client.now);
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", (client.report)().server_timing());
@@ -304,6 +319,9 @@ impl VirtualHost {
                 let path = format!("/{}", file.display());
                 response.fields.extend(self.rules.fields(&path, true));
             }
+            if [200, 304].contains(&response.status) {
+                response.fields.append(&mut self.hints(request));
+            }
             return response;
         }
         if !self.rules.has_fields(false) {
@@ -317,6 +335,22 @@ impl VirtualHost {
         fields.retain(|field| response.fields.iter().all(|own| own.name != field.name));
         response.fields.append(&mut fields);
         response
+    }
+
+    /// Returns the fields that a browser may have of a page before the response is there (RFC 8297).
+    pub fn early_fields(&self, request: &Request<'_>) -> Vec<Field> {
+        match early_hints::is_navigation(request) {
+            true => self.hints(request),
+            false => Vec::new(),
+        }
+    }
+
+    fn hints(&self, request: &Request<'_>) -> Vec<Field> {
+        if self.early_hints.is_empty() {
+            return Vec::new();
+        }
+        let url_path = UrlPath::parse(request.split_target().0);
+        url_path.map(|path| self.early_hints.fields(&path.decoded())).unwrap_or_default()
     }
 
     /// Returns the response without configured fields.

@@ -912,3 +912,26 @@ fn small_file_from_memory_has_no_descriptor() {
     request(&cached, "GET", "/ten.txt", &[], START);
     assert_eq!(status(), 200);
 }
+
+#[test]
+fn pages_have_the_links_of_early_hints() {
+    let host = TestHost::new(
+        "early-hints = [{ path = '/sub/', links = ['</app.js>; rel=modulepreload'] }]\n\
+         index = ['index.html']\nprecompressed = false",
+    );
+    let etag = host.get("/sub/").field("etag").unwrap().to_owned();
+    for (method, path, fields, status, has_links) in [
+        ("GET", "/sub/", &[][..], 200, true),
+        ("HEAD", "//sub//", &[], 200, true),
+        ("GET", "/sub/", &[("if-none-match", etag.as_str())], 304, true),
+        ("GET", "/sub/", &[("range", "bytes=0-1")], 206, false),
+        ("GET", "/sub/index.html", &[], 200, false),
+        ("GET", "/sub", &[], 301, false),
+        ("POST", "/sub/", &[], 405, false),
+    ] {
+        let response = host.request(method, path, fields);
+        assert_eq!(response.status, status, "{method} {path} {fields:?}");
+        let links = response.field("link");
+        assert_eq!(links.is_some(), has_links, "{method} {path} {fields:?}: {links:?}");
+    }
+}

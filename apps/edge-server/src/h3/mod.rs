@@ -40,6 +40,7 @@ use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
 use crate::content::Handling;
+use crate::content::VirtualHost;
 use crate::h3::deferred::ContentStage;
 use crate::h3::deferred::DeferredRequest;
 use crate::h3::deferred::DeferredRequests;
@@ -59,6 +60,7 @@ use crate::http::request::Method;
 use crate::http::request::Request;
 use crate::http::request::RequestError;
 use crate::http::response::ConnectionEffect;
+use crate::http::response::Field;
 use crate::http::response::Response;
 use crate::quic::Quic;
 use crate::resume::report::ConnectionReport;
@@ -131,6 +133,9 @@ pub struct Session {
     /// Requests that the client may have under way.
     requests_max: u64,
 
+    /// From when on the rate of a response allows more of it, if one waits for that.
+    limited_until: Option<Instant>,
+
     /// Effects on the connection of requests since the last turn.
     effects: Vec<ConnectionEffect>,
 }
@@ -198,6 +203,7 @@ impl Session {
             received_bytes: 0,
             closed_below: 0,
             requests_max: limits.requests_max.into(),
+            limited_until: None,
             effects: Vec::new(),
         })
     }
@@ -235,10 +241,20 @@ impl Session {
         self.responses.unsent_bytes()
     }
 
+    /// Returns those that the rates of responses allow to be sent now.
+    pub fn sendable_bytes(&self, now: Instant) -> u64 {
+        self.responses.sendable_bytes(now)
+    }
+
+    /// Returns from when on the rate of a response allows more of it, if one waits for that.
+    pub fn limited_until(&self) -> Option<Instant> {
+        self.limited_until
+    }
+
     /// Returns the round trip in which ACKs will open the window for more of a response, if it
     /// is so long that it matters little when exactly.
-    pub fn awaits_acks(&self, quic: &Quic) -> Option<Duration> {
-        if self.unsent_bytes() == 0 {
+    pub fn awaits_acks(&self, quic: &Quic, now: Instant) -> Option<Duration> {
+        if self.sendable_bytes(now) == 0 {
             return None;
         }
         let path = quic.active_path()?;
@@ -337,7 +353,8 @@ impl Session {
             Err(RequestError::Refused(status)) => {
                 let with_body = !request::is_head(list);
                 let response = Response::error(status);
-                self.respond(stream, response, with_body, Priority::DEFAULT, context.wall_now);
+                let body = RequestBody::new(None, None, Priority::DEFAULT);
+                self.respond(stream, response, with_body, body, context.wall_now);
                 return self.stop_request(quic, stream);
             }
         };
@@ -361,7 +378,7 @@ impl Session {
         quic: &mut Quic,
         stream: u64,
         (request, list): (&Request<'_>, &[h3::Header]),
-        (body, stage): (RequestBody, ContentStage),
+        (mut body, stage): (RequestBody, ContentStage),
         has_waited: bool,
         context: &RequestContext<'_>,
     ) {
@@ -391,6 +408,7 @@ impl Session {
             }
             Handling::Check(check) => match (context.check)(stream, *check) {
                 Ok(ticket) => {
+                    body.continued |= self.send_hints(quic, stream, virtual_host, request);
                     let ended = (stage == ContentStage::Complete).then_some(body);
                     let priority = body.priority;
                     let waiting =
@@ -408,7 +426,7 @@ impl Session {
         self.effects.extend(effect);
         let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
-        self.respond(stream, response, with_body, body.priority, context.wall_now);
+        self.respond(stream, response, with_body, body, context.wall_now);
         match stage {
             ContentStage::More if is_error => self.stop_request(quic, stream),
             ContentStage::More => drop(self.request_bodies.insert(stream, body)),
@@ -474,13 +492,13 @@ impl Session {
         stream: u64,
         mut response: Response,
         with_body: bool,
-        priority: Priority,
+        body: RequestBody,
         wall_now: SystemTime,
     ) {
         self.exchanges.on_user(stream, response.user.take());
         self.exchanges.on_response(stream, response.status);
-        let writer = ResponseWriter::new(stream, response, with_body, priority, wall_now);
-        self.responses.insert(writer.into());
+        let writer = ResponseWriter::new(stream, response, with_body, body.priority, wall_now);
+        self.responses.insert(writer.after_interim(body.continued).into());
     }
 
     /// Reads content of a request, which is counted and not kept.
@@ -526,9 +544,25 @@ impl Session {
         body: RequestBody,
         wall_now: SystemTime,
     ) {
-        self.exchanges.on_response(stream, response.status);
-        let writer = ResponseWriter::new(stream, response, true, body.priority, wall_now);
-        self.responses.insert(writer.after_interim(body.continued).into());
+        self.respond(stream, response, true, body, wall_now);
+    }
+
+    /// Sends a 103 while the response is prepared, if the host has one for the request (RFC 8297).
+    /// Returns whether it did. A stream gets no second one.
+    fn send_hints(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        virtual_host: &VirtualHost,
+        request: &Request<'_>,
+    ) -> bool {
+        let fields = virtual_host.early_fields(request);
+        if fields.is_empty() {
+            return false;
+        }
+        let mut head = vec![Field::new(":status", "103")];
+        head.extend(fields);
+        self.h3.send_response(quic, stream, &head, false).is_ok()
     }
 
     /// Sends a 100 (RFC 9110, 10.1.1). Returns whether it could be sent; if not, the client
@@ -560,13 +594,15 @@ impl Session {
         priority.apply(quic, stream);
     }
 
-    /// Gives responses their turns until all are blocked, or enough waits to be sent. Returns
-    /// whether anything was written.
+    /// Gives responses their turns until all are blocked or limited, or enough waits to be sent.
+    /// Returns whether anything was written.
     pub fn write(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         let mut any = false;
         let mut room = UNSENT_BYTES_MAX.saturating_sub(quic.stream_bytes_unsent());
-        // Those before it are blocked.
+        // Those before it are blocked, or wait for their rates.
         let mut next = 0;
+        let mut limited = Vec::new();
+        self.limited_until = None;
         while room > 0 {
             let quota = self.quota_left(quic);
             if quota == 0 {
@@ -575,10 +611,15 @@ impl Session {
             let shared = self.responses.is_shared(next);
             let turn_bytes_max = if shared { SHARED_TURN_BYTES_MAX } else { TURN_BYTES_MAX };
             let turn_bytes_max = turn_bytes_max.min(quota as usize).min(room);
+            if self.responses.waits_behind(&limited, next) {
+                next += 1;
+                continue;
+            }
             let Some(response) = self.responses.at(next) else { break };
             let (stream, sent_before) = (response.stream, response.sent_bytes());
             let had_head = response.has_sent_head();
-            let step = response.step(&mut self.h3, quic, turn_bytes_max, context.fetch);
+            let step =
+                response.step(&mut self.h3, quic, turn_bytes_max, context.now, context.fetch);
             let sent = response.sent_bytes();
             if !had_head && response.has_sent_head() {
                 self.exchanges.on_head(stream, clock::now());
@@ -587,9 +628,15 @@ impl Session {
             self.send_quota.consume(taken);
             self.written_bytes += taken;
             room = room.saturating_sub(taken as usize);
-            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching));
+            any |= !matches!(step, Ok(Step::Blocked | Step::Fetching | Step::Limited(_)));
             match step {
                 Ok(Step::Blocked | Step::Fetching) => next += 1,
+                Ok(Step::Limited(until)) => {
+                    let earliest = self.limited_until.map_or(until, |earliest| earliest.min(until));
+                    self.limited_until = Some(earliest);
+                    limited.push(next);
+                    next += 1;
+                }
                 Ok(Step::Wrote) => self.responses.end_turn(next),
                 Ok(Step::Finished) => {
                     self.responses.remove_at(next);
@@ -597,20 +644,32 @@ impl Session {
                 }
                 Err(code) => {
                     self.responses.remove_at(next);
-                    self.exchanges.on_abort(stream, Some(sent), context.now);
-                    if let Some(code) = code {
-                        let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
-                    }
-                    // The client has stopped reading what it requested. If its request was complete,
-                    // the stream is gone at once.
-                    if !matches!(code, Some(WireErrorCode::InternalError)) {
-                        self.cancelled += 1;
-                        self.limit_abuse(quic);
-                    }
+                    self.on_write_error(quic, (stream, sent), code, context.now);
                 }
             }
         }
         any
+    }
+
+    /// Ends a response that cannot be finished, of which so many bytes were sent. Resets its stream, if
+    /// there is a `code` for that.
+    fn on_write_error(
+        &mut self,
+        quic: &mut Quic,
+        (stream, sent): (u64, u64),
+        code: Option<WireErrorCode>,
+        now: Instant,
+    ) {
+        self.exchanges.on_abort(stream, Some(sent), now);
+        if let Some(code) = code {
+            let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
+        }
+        // The client has stopped reading what it requested. If its request was complete, the stream is
+        // gone at once.
+        if !matches!(code, Some(WireErrorCode::InternalError)) {
+            self.cancelled += 1;
+            self.limit_abuse(quic);
+        }
     }
 
     /// Returns how much may be written before the client acknowledges more.

@@ -14,7 +14,7 @@ pub struct RequestBody {
     /// Priority of the response.
     pub priority: Priority,
 
-    /// Whether a 100 (Continue) has been sent.
+    /// Whether an interim response has been sent.
     pub continued: bool,
 }
 

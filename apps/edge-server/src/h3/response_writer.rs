@@ -1,6 +1,7 @@
 //! Writer of one response into the transport.
 
 use std::io;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use crate::http::body::FileRange;
 use crate::http::date::http_date;
 use crate::http::response::Field;
 use crate::http::response::Response;
+use crate::http::response_rate::ResponseRate;
 use crate::quic::Quic;
 
 quiche::stand_ins!();
@@ -51,6 +53,9 @@ pub struct ResponseWriter {
     short_capacity: Option<usize>,
 
     fetch: Fetch,
+
+    /// Absent if the response is sent as fast as the client takes it.
+    rate: Option<Box<ResponseRate>>,
 }
 
 /// State of reading a chunk of the body from disk.
@@ -69,6 +74,9 @@ pub enum Step {
 
     /// A chunk is being read from disk.
     Fetching,
+
+    /// Its rate allows more from then on.
+    Limited(Instant),
 
     Finished,
 }
@@ -112,6 +120,7 @@ impl ResponseWriter {
             sent: 0,
             short_capacity: None,
             fetch: Fetch::None,
+            rate: response.rate,
         }
     }
 
@@ -145,6 +154,30 @@ impl ResponseWriter {
         self.fetch == Fetch::UnderWay
     }
 
+    /// Returns how many bytes of the body could be written now if the transport took them.
+    pub fn sendable_bytes(&self, now: Instant) -> u64 {
+        let available = self.rate.as_ref().map(|rate| rate.available_bytes(now));
+        self.unsent_bytes().min(available.unwrap_or(u64::MAX))
+    }
+
+    /// Returns whether it waits for the rate of another response.
+    pub fn has_rate_of(&self, other: &Self) -> bool {
+        let rates = self.rate.as_ref().zip(other.rate.as_ref());
+        self.has_sent_head() && rates.is_some_and(|(own, its)| own.has_buckets_of(its))
+    }
+
+    /// Notes that it waits for that.
+    pub fn note_wait(&mut self) {
+        if let Some(rate) = &mut self.rate {
+            rate.note_wait();
+        }
+    }
+
+    /// Returns whether it has waited for its rate since the last call.
+    pub fn take_waited(&mut self) -> bool {
+        self.rate.as_mut().is_some_and(|rate| rate.take_waited())
+    }
+
     /// Takes the chunk that the last [`Step::Fetching`] waits for.
     pub fn on_fetched(&mut self, bytes: io::Result<Bytes>) {
         match bytes {
@@ -159,8 +192,8 @@ impl ResponseWriter {
         }
     }
 
-    /// Writes up to `bytes_max` bytes, as far as the transport takes them. What is not in
-    /// memory is requested by `fetch`.
+    /// Writes up to `bytes_max` bytes, as far as its rate allows and the transport takes them. What is
+    /// not in memory is requested by `fetch`.
     ///
     /// # Errors
     ///
@@ -171,6 +204,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
+        now: Instant,
         fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<WireErrorCode>> {
         match self.fetch {
@@ -182,12 +216,24 @@ impl ResponseWriter {
         if capacity.is_some() && capacity == self.short_capacity {
             return Ok(Step::Blocked);
         }
+        let allowed = self.allowed_bytes(now);
+        let bytes_max = match allowed {
+            Ok(bytes) => bytes_max.min(bytes as usize),
+            Err(from) if self.head.is_none() => return Ok(Step::Limited(from)),
+            Err(_) => 0,
+        };
         if self.send_fast_path(h3, quic, capacity.unwrap_or(0).min(bytes_max))? {
             return Ok(Step::Finished);
         }
         let step = self.send_part(h3, quic, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
+    }
+
+    /// Returns how many bytes of the body the rate allows, or from when on it does.
+    fn allowed_bytes(&mut self, now: Instant) -> Result<u64, Instant> {
+        let left_bytes = self.unsent_bytes();
+        self.rate.as_mut().map_or(Ok(u64::MAX), |rate| rate.poll(left_bytes, now))
     }
 
     /// Writes a small response at once, if the transport takes it. Returns whether it did:
@@ -213,8 +259,15 @@ impl ResponseWriter {
             Err(e) => return Err(self.error_code(quic, e)),
         }
         self.head = None;
-        self.sent = self.length;
+        self.note_sent(self.length);
         Ok(true)
+    }
+
+    fn note_sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+        if let Some(rate) = &mut self.rate {
+            rate.on_sent(bytes);
+        }
     }
 
     fn send_part(
@@ -233,6 +286,9 @@ impl ResponseWriter {
             }
             if self.length == 0 {
                 return Ok(Step::Finished);
+            }
+            if bytes_max == 0 {
+                return Ok(Step::Wrote);
             }
         }
         match self.send_chunk(h3, quic, bytes_max, fetch) {
@@ -282,7 +338,7 @@ impl ResponseWriter {
         };
         let last = self.sent + chunk.len() as u64 == self.length;
         match h3.send_body_zc(quic, self.stream, &mut chunk, last) {
-            Ok(count) => self.sent += count as u64,
+            Ok(count) => self.note_sent(count as u64),
             Err(h3::Error::Done) => return Ok(Step::Blocked),
             Err(e) => return Err(self.error_code(quic, e)),
         }

@@ -4,6 +4,7 @@
 //! go first, in the order of their requests; the others take turns.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::h3::priority::Priority;
 use crate::h3::response_writer::ResponseWriter;
@@ -55,6 +56,19 @@ impl Scheduler {
         [before, priority(index + 1)].contains(&Some(own))
     }
 
+    /// Returns whether a response waits behind one of these, whose rate is its own.
+    pub fn waits_behind(&mut self, limited: &[usize], index: usize) -> bool {
+        let at = |index: usize| self.responses.get(index).map(|(_, response)| response.as_ref());
+        let is_same = |other: &usize| {
+            at(index).zip(at(*other)).is_some_and(|(own, other)| own.has_rate_of(other))
+        };
+        let waits = limited.iter().any(is_same);
+        if waits {
+            self.at(index).into_iter().for_each(ResponseWriter::note_wait);
+        }
+        waits
+    }
+
     /// Returns a stream's response.
     pub fn get(&self, stream: u64) -> Option<&ResponseWriter> {
         self.iter().find(|response| response.stream == stream)
@@ -82,12 +96,21 @@ impl Scheduler {
         self.responses.iter().map(|(_, response)| response.as_ref())
     }
 
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut ResponseWriter> {
+        self.responses.iter_mut().map(|(_, response)| response.as_mut())
+    }
+
     pub fn contains(&self, stream: u64) -> bool {
         self.index_of(stream).is_some()
     }
 
     pub fn unsent_bytes(&self) -> u64 {
         self.iter().map(ResponseWriter::unsent_bytes).sum()
+    }
+
+    /// Returns the bytes that could be written now if the transport took them.
+    pub fn sendable_bytes(&self, now: Instant) -> u64 {
+        self.iter().map(|response| response.sendable_bytes(now)).sum()
     }
 
     /// Frees unused memory.

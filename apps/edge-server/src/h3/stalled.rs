@@ -30,13 +30,15 @@ pub struct StalledCounts {
 }
 
 impl Session {
-    /// Returns when [`cancel_stalled()`](Self::cancel_stalled) is due.
+    /// Returns when [`cancel_stalled()`](Self::cancel_stalled) is due, or more of a response.
     pub fn deadline(&self) -> Option<Instant> {
-        self.stall_detector.deadline()
+        self.limited_until.into_iter().chain(self.stall_detector.deadline()).min()
     }
 
     /// Cancels what has stalled, if it is time to compare.
     pub fn cancel_stalled(&mut self, quic: &mut Quic, now: Instant) -> StalledCounts {
+        // The connection has a turn now.
+        self.limited_until.take_if(|until| *until <= now);
         if !self.stall_detector.is_due(now) {
             return StalledCounts::default();
         }
@@ -65,12 +67,15 @@ impl Session {
         StalledCounts { requests, responses: responses.len() }
     }
 
-    /// Returns the progress of the responses that wait for the client. A stream whose request
-    /// has not ended stays open whatever has been acknowledged, so that it counts only while
-    /// something is kept.
-    fn awaiting_client(&self, quic: &Quic) -> BTreeMap<u64, ResponseProgress> {
-        let responses = self.responses.iter().filter(|response| !response.is_fetching());
-        let responses = responses.map(|response| (response.stream, response.sent_bytes()));
+    /// Returns the progress of the responses that wait for the client, and did not wait for the disk or
+    /// their own rate. A stream whose request has not ended stays open whatever has been acknowledged,
+    /// so that it counts only while something is kept.
+    fn awaiting_client(&mut self, quic: &Quic) -> BTreeMap<u64, ResponseProgress> {
+        let responses = self.responses.iter_mut().filter_map(|response| {
+            let has_waited = response.take_waited();
+            let is_awaiting = !has_waited && !response.is_fetching();
+            is_awaiting.then(|| (response.stream, response.sent_bytes()))
+        });
         let all = responses.chain(self.exchanges.written()).map(|(stream, written)| {
             let (missing, kept) = (quic.stream_missing(stream), quic.stream_unacknowledged(stream));
             (stream, progress(written, missing, kept))

@@ -356,7 +356,7 @@ fn acks_are_awaited_by_long_responses_on_long_paths() {
             endpoints.deliver();
             endpoints.reply_after(Duration::from_millis(round_trip_ms), &time);
         }
-        let awaits = endpoints.http.awaits_acks(&endpoints.server).is_some();
+        let awaits = endpoints.http.awaits_acks(&endpoints.server, quiche::clock::now()).is_some();
         assert_eq!(awaits, expected, "{path}, {round_trip_ms} ms");
     }
 }

@@ -10,3 +10,4 @@ pub mod open_file;
 pub mod range;
 pub mod request;
 pub mod response;
+pub mod response_rate;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::body::Body;
+use crate::http::response_rate::ResponseRate;
 
 /// Content type of the server's own messages.
 pub const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -26,6 +27,9 @@ pub struct Response {
 
     /// User whom it is for, if the request had a password, for the access log.
     pub user: Option<Box<str>>,
+
+    /// Absent if the body is sent as fast as the client takes it.
+    pub rate: Option<Box<ResponseRate>>,
 
     /// Effect on the connection, if there is any.
     pub effect: Option<ConnectionEffect>,
@@ -57,7 +61,7 @@ impl Field {
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         let fields = Vec::with_capacity(FIELDS_CAPACITY);
-        Self { status, fields, body, user: None, effect: None }
+        Self { status, fields, body, user: None, rate: None, effect: None }
     }
 
     /// Returns a response with a short message.

@@ -21,7 +21,7 @@ pub struct PendingClaim {
 pub struct ClientProgress {
     pub acked_bytes: u64,
 
-    /// Of responses, which the transport has not taken.
+    /// Of responses, which the transport has not taken, and which their rates allow.
     pub unsent_bytes: u64,
 
     /// Of responses, which the client has not acknowledged.

@@ -35,6 +35,10 @@ pub struct ConnectionActivity {
     /// Content of requests and responses.
     moved_bytes: AtomicU64,
 
+    /// Until when a response waits, or has waited, because the server limits its rate. The client has
+    /// taken what there was before.
+    limited_until: Mutex<Instant>,
+
     /// When it became idle or busy.
     since: Mutex<Instant>,
 
@@ -80,6 +84,7 @@ impl ConnectionActivity {
             under_way: AtomicU32::new(0),
             has_begun: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
+            limited_until: Mutex::new(now),
             since: Mutex::new(now),
             progress: Mutex::new(ProgressMeter::new(now)),
             groups,
@@ -103,7 +108,8 @@ impl ConnectionActivity {
             Some(since) => since + idle_min,
             None => {
                 let stuck_from = lock(&self.progress).on_turn(false, || self.moved_bytes(), now);
-                stuck_from.max(*lock(&self.since) + STUCK_MIN)
+                let since = (*lock(&self.since)).max(self.limited_until());
+                stuck_from.max(since + STUCK_MIN)
             }
         }
     }
@@ -154,6 +160,16 @@ impl ConnectionActivity {
         self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Notes that a response waits for its rate until then.
+    pub fn on_wait(&self, until: Instant) {
+        let mut limited_until = lock(&self.limited_until);
+        *limited_until = until.max(*limited_until);
+    }
+
+    fn limited_until(&self) -> Instant {
+        *lock(&self.limited_until)
+    }
+
     /// Notes that an exchange has ended.
     pub fn on_end(&self, now: Instant) {
         if self.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -197,7 +213,8 @@ impl Watch {
         }
         self.period = (now, moved_bytes);
         let least = STALLED_BYTES_PER_S * self.stall.as_secs();
-        (moved_bytes - moved_before < least).then_some(Timeout::Stalled)
+        let has_stalled = moved_bytes - moved_before < least && activity.limited_until() <= began;
+        has_stalled.then_some(Timeout::Stalled)
     }
 
     /// Returns when to check next.
@@ -279,6 +296,19 @@ pub mod tests {
         ] {
             activity.on_moved(moved);
             assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn exchange_that_waits_for_its_rate_neither_stalls_nor_is_stuck() {
+        let (activity, mut watch, start) = connection();
+        let at = |seconds| start + seconds * SECOND;
+        activity.on_begin(start);
+        activity.on_wait(at(15));
+        assert_eq!(activity.idle_from(at(1)), at(25));
+        activity.on_wait(at(14));
+        for (after, expected) in [(20, None), (40, Some(Timeout::Stalled))] {
+            assert_eq!(watch.check(&activity, at(after)), expected, "{after}");
         }
     }
 

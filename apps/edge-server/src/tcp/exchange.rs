@@ -73,6 +73,11 @@ impl TcpExchange {
         &self.peer.send_buffer
     }
 
+    /// Notes that the response waits for its rate until then.
+    pub fn on_wait(&self, until: Instant) {
+        self.peer.activity.on_wait(until);
+    }
+
     /// Notes that the connection has taken more of the response, or all of it.
     pub fn on_sent(&mut self, bytes: u64, complete: bool) {
         self.bytes += bytes;

@@ -1,4 +1,4 @@
-//! Body of a response, read as fast as the connection takes it.
+//! Body of a response, read as fast as the connection takes it and its rate allows.
 
 use std::future::Future;
 use std::io;
@@ -10,10 +10,14 @@ use std::task::Poll;
 use bytes::Bytes;
 use http_body::Frame;
 use http_body::SizeHint;
+use quiche::clock;
 use tokio::task::JoinHandle;
+use tokio::time::sleep_until;
+use tokio::time::Sleep;
 
 use crate::http::body::Body;
 use crate::http::body::Chunk;
+use crate::http::response_rate::ResponseRate;
 use crate::tcp::exchange::TcpExchange;
 
 /// The most bytes that a connection gets at once.
@@ -28,21 +32,55 @@ pub struct ResponseBody {
     /// Read of the next chunk from disk.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
 
+    /// Absent if the connection gets it as fast as it takes it.
+    rate: Option<Box<ResponseRate>>,
+
+    /// Wait until the rate allows more.
+    waiting: Option<Pin<Box<Sleep>>>,
+
     exchange: TcpExchange,
 }
 
 impl ResponseBody {
     /// Returns the body of a response; to a HEAD, without its content.
-    pub fn new(body: Body, with_content: bool, exchange: TcpExchange) -> Self {
+    pub fn new(
+        body: Body,
+        rate: Option<Box<ResponseRate>>,
+        with_content: bool,
+        exchange: TcpExchange,
+    ) -> Self {
         let length = if with_content { body.length() } else { 0 };
-        let mut body = Self { body, sent: 0, length, reading: None, exchange };
+        let (reading, waiting) = (None, None);
+        let mut body = Self { body, sent: 0, length, reading, rate, waiting, exchange };
         body.note_sent(0);
         body
     }
 
     fn note_sent(&mut self, bytes: u64) {
         self.sent += bytes;
+        if let Some(rate) = &mut self.rate {
+            rate.on_sent(bytes);
+        }
         self.exchange.on_sent(bytes, self.sent == self.length);
+    }
+
+    /// Returns how many bytes the connection may get, once the rate allows any.
+    fn poll_rate(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let left_bytes = self.length - self.sent;
+        let Some(rate) = &mut self.rate else { return Poll::Ready(CHUNK_BYTES_MAX) };
+        loop {
+            match rate.poll(left_bytes, clock::now()) {
+                Ok(bytes) => {
+                    self.waiting = None;
+                    return Poll::Ready(CHUNK_BYTES_MAX.min(bytes as usize));
+                }
+                Err(from) => {
+                    self.exchange.on_wait(from);
+                    let waiting = self.waiting.insert(Box::pin(sleep_until(from.into())));
+                    ready!(waiting.as_mut().poll(cx));
+                }
+            }
+        }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
@@ -53,7 +91,8 @@ impl ResponseBody {
                 self.reading = None;
                 self.body.supply(self.sent, read.map_err(io::Error::other)??);
             }
-            match self.body.chunk(self.sent, CHUNK_BYTES_MAX)? {
+            let bytes_max = ready!(self.poll_rate(cx));
+            match self.body.chunk(self.sent, bytes_max)? {
                 Chunk::Ready(bytes) => {
                     return Poll::Ready(Ok(self.exchange.send_buffer().keep(bytes)));
                 }

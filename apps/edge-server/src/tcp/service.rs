@@ -227,9 +227,9 @@ fn with_head(
     peer: &Peer,
     exchange: TcpExchange,
 ) -> hyper::Response<ResponseBody> {
-    let Response { status, fields, body, .. } = response;
+    let Response { status, fields, body, rate, .. } = response;
     let length = body.length();
-    let mut sent = hyper::Response::new(ResponseBody::new(body, with_content, exchange));
+    let mut sent = hyper::Response::new(ResponseBody::new(body, rate, with_content, exchange));
     // The server's own statuses are valid.
     *sent.status_mut() = status.try_into().unwrap_or_default();
     let headers = sent.headers_mut();

@@ -525,13 +525,13 @@ impl Worker {
             scratch: &mut self.scratch,
         };
         let outcome = connection.drive(&mut context);
-        if let Some(round_trip) = connection.awaits_acks() {
-            self.acks_until = self.acks_until.max(clock::now() + round_trip);
+        let now = clock::now();
+        if let Some(round_trip) = connection.awaits_acks(now) {
+            self.acks_until = self.acks_until.max(now + round_trip);
         }
         if connection.is_removable() {
             return self.remove(slot);
         }
-        let now = clock::now();
         if let Some((groups, from)) = connection.note_progress(now) {
             self.replaceable.note(slot, groups, from);
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use crate::support::client::UdpClient;
 use crate::support::metrics;
@@ -113,6 +114,44 @@ fn password_is_asked_and_checked_over_all_versions() {
     }
 }
 
+// RFC 8297. The second request need not wait for the check; hyper sends no interim responses.
+#[test]
+fn page_behind_a_password_has_early_hints_while_it_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, _) = serve(
+        dir.path(),
+        "[[host]]\n[[host.access]]\npath = '/private/**'\nbasic-auth = 'DIR/users'\n\
+         [[host.early-hints]]\npath = '/private/**'\nlinks = ['</a.css>; rel=preload; as=style', '<https://b.example>; rel=preconnect']\n",
+    );
+    let credentials = |password: &str| {
+        let text = format!("user:{password}");
+        format!("Basic {}", boring::base64::encode_block(text.as_bytes()))
+    };
+    for (path, password, mode, statuses) in [
+        ("/private/file.txt", "wrong-1", "navigate", &["103", "401"][..]),
+        ("/private/file.txt", "wrong-2", "cors", &["401"]),
+        ("/private/none", "wrong-3", "navigate", &["103", "401"]),
+        ("/private/file.txt", "secret", "navigate", &["103", "200"]),
+        ("/private/file.txt", "secret", "navigate", &["200"]),
+        ("/private/none", "secret", "navigate", &["404"]),
+        ("/", "secret", "navigate", &["200"]),
+    ] {
+        let credentials = credentials(password);
+        let fields = [("authorization", credentials.as_str()), ("sec-fetch-mode", mode)];
+        let mut client = UdpClient::connect(address);
+        let pseudo =
+            [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", path)];
+        let stream = client.request_with(&[&pseudo[..], &fields].concat());
+        let response = client.response(stream);
+        assert_eq!(response.statuses, statuses, "{path} {password} {mode}");
+        let has_links = path == "/private/file.txt" && response.status() == "200";
+        for got in over_all(address, "GET", path, &fields, b"") {
+            assert_eq!(value(&got, "link").is_some(), has_links, "{path} {password} {got:?}");
+        }
+    }
+    assert!(server.stop().success());
+}
+
 // The end of the content comes while the request waits for the check.
 #[test]
 fn upload_whose_password_is_checked_for_the_first_time_is_received() {
@@ -124,6 +163,35 @@ fn upload_whose_password_is_checked_for_the_first_time_is_received() {
     let stream = client.post("/upload", &[0; 5000], &[("authorization", &right)]);
     let response = client.response(stream);
     assert_eq!((response.status(), response.body.as_slice()), ("200", &b"5000\n"[..]));
+    assert!(server.stop().success());
+}
+
+// One download at the rate, and one without: only their order is compared.
+#[test]
+fn bandwidth_limits_downloads_over_all_versions() {
+    const BYTES: usize = 600_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, metrics_at) = serve(
+        dir.path(),
+        "[[host]]\n[[host.access]]\npath = '/private/**'\nbytes-per-second = 300000\nburst-bytes = 1\n",
+    );
+    for name in ["private/large", "large"] {
+        fs::write(dir.path().join("www").join(name), vec![7; BYTES]).unwrap();
+    }
+    for version in [None, Some(Version::Http2), Some(Version::Http11)] {
+        let get = move |path: &str| match version {
+            None => UdpClient::connect(address).get(path).body.len(),
+            Some(version) => {
+                let mut client = TcpClient::connect(address, "localhost", version);
+                client.get("localhost", path, &[]).body().len()
+            }
+        };
+        let limited = thread::spawn(move || get("/private/large"));
+        assert_eq!(get("/large"), BYTES, "{version:?}");
+        assert!(!limited.is_finished(), "{version:?}");
+        assert_eq!(limited.join().unwrap(), BYTES, "{version:?}");
+    }
+    assert_eq!(metrics::read(metrics_at, "edge_server_access_delayed_responses_total"), 3);
     assert!(server.stop().success());
 }
 

@@ -1,6 +1,7 @@
 //! Access rules of a virtual host: what clients must be, or bring, to get some of its paths.
 
 mod addresses;
+mod bandwidth;
 pub mod basic_auth;
 pub mod cors;
 mod covered_paths;
@@ -12,6 +13,7 @@ pub mod resources;
 pub mod signed_urls;
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use quiche::path_state::PrefixLengths;
 
 use crate::config::file;
 use crate::content::access::addresses::AddressRule;
+use crate::content::access::bandwidth::Bandwidth;
 use crate::content::access::basic_auth::BasicAuth;
 pub use crate::content::access::basic_auth::Denial;
 use crate::content::access::covered_paths::CoveredPaths;
@@ -32,9 +35,15 @@ use crate::content::access::resources::AccessResources;
 use crate::content::access::signed_urls::SigningSecrets;
 use crate::content::client_context::ClientContext;
 use crate::http::request::Request;
+use crate::http::response_rate::ByteBucket;
+use crate::http::response_rate::ByteRate;
 
 /// The most requests in a second, and at once, that a rule may name.
 const REQUESTS_MAX: u32 = 1_000_000;
+
+/// The least and the most bytes in a second that a rule may name: with less than a packet each second,
+/// clients give up.
+const BYTES_PER_SECOND: RangeInclusive<u64> = 1000..=1_000_000_000_000;
 
 /// Realm of passwords, if a rule names none.
 const REALM: &str = "Restricted";
@@ -48,6 +57,7 @@ struct PathAccess {
     paths: CoveredPaths,
     addresses: AddressRule,
     rate: Option<Arc<RequestRate>>,
+    bandwidth: Option<Arc<Bandwidth>>,
     signed_url: Option<KeyFile<SigningSecrets>>,
     basic_auth: Option<BasicAuth>,
 }
@@ -72,6 +82,9 @@ pub struct AccessGrant {
 
     /// The query has a signature, which is for nobody else.
     pub is_signed: bool,
+
+    /// What limits the rate of the response.
+    pub buckets: Vec<Arc<ByteBucket>>,
 }
 
 impl AccessRules {
@@ -142,7 +155,10 @@ impl AccessRules {
                 rate.take(current, client.now)?;
             }
         }
-        judged
+        let mut grant = judged?;
+        let bandwidths = rules.iter().filter_map(|rule| rule.bandwidth.as_ref());
+        grant.buckets = bandwidths.map(|rate| rate.bucket_of(current, client.now)).collect();
+        Ok(grant)
     }
 }
 
@@ -179,11 +195,13 @@ impl PathAccess {
             rule;
         let paths = CoveredPaths::new(path, except)?;
         let rate = rate_of(rule, resources.prefix_lengths)?;
+        let bandwidth = bandwidth_of(rule)?;
         let has_addresses = allow.is_some() || deny.is_some();
+        let has_rate = rate.is_some() || bandwidth.is_some();
         ensure!(
-            has_addresses || basic_auth.is_some() || signed_url.is_some() || rate.is_some(),
-            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url \
-             or requests-per-second"
+            has_addresses || basic_auth.is_some() || signed_url.is_some() || has_rate,
+            "access: path = '{path}' asks for nothing; give it allow, deny, basic-auth, signed-url, \
+             requests-per-second or bytes-per-second"
         );
         let signed_url = signed_url.as_ref().map(|path| resources.secrets(path)).transpose()?;
         let realm = realm_of(realm.as_deref(), basic_auth.is_some())?;
@@ -196,6 +214,7 @@ impl PathAccess {
             paths,
             addresses: AddressRule::new(allow.as_deref(), deny.as_deref())?,
             rate,
+            bandwidth,
             signed_url,
             basic_auth,
         })
@@ -226,6 +245,27 @@ fn rate_of(
     Ok(Some(Arc::new(RequestRate::new(per_second, burst, lengths))))
 }
 
+/// Returns the bandwidth that a rule limits, whose burst is a second's bytes by default.
+fn bandwidth_of(rule: &file::AccessRule) -> anyhow::Result<Option<Arc<Bandwidth>>> {
+    let Some(bytes_per_second) = rule.bytes_per_second else {
+        let burst = rule.burst_bytes.unwrap_or_default();
+        let is_alone = rule.burst_bytes.is_some();
+        ensure!(!is_alone, "access: burst-bytes = {burst} needs bytes-per-second; add that");
+        return Ok(None);
+    };
+    let (least, most) = (BYTES_PER_SECOND.start(), BYTES_PER_SECOND.end());
+    ensure!(
+        BYTES_PER_SECOND.contains(&bytes_per_second),
+        "access: bytes-per-second = {bytes_per_second}: write {least} to {most}"
+    );
+    let burst_bytes = rule.burst_bytes.unwrap_or(bytes_per_second);
+    ensure!(
+        (1..=*most).contains(&burst_bytes),
+        "access: burst-bytes = {burst_bytes}: write 1 to {most}"
+    );
+    Ok(Some(Arc::new(Bandwidth::new(ByteRate { bytes_per_second, burst_bytes }))))
+}
+
 /// Checks the realm of a rule, which is for passwords alone.
 fn realm_of(realm: Option<&str>, is_asked: bool) -> anyhow::Result<&str> {
     let Some(realm) = realm else { return Ok(REALM) };
@@ -252,6 +292,12 @@ mod tests {
             ("burst = 5\ndeny = ['::/0']", "access: burst = 5 needs requests-per-second"),
             ("requests-per-second = 0", "access: requests-per-second = 0: write 1 to"),
             ("requests-per-second = 5\nburst = 0", "access: burst = 0: write 1 to"),
+            ("burst-bytes = 5\ndeny = ['::/0']", "access: burst-bytes = 5 needs bytes-per-second"),
+            (
+                "bytes-per-second = 999",
+                "access: bytes-per-second = 999: write 1000 to 1000000000000",
+            ),
+            ("bytes-per-second = 1000\nburst-bytes = 0", "access: burst-bytes = 0: write 1 to"),
             ("realm = 'x'\ndeny = ['::/0']", "access: realm = 'x' is for basic-auth"),
             ("realm = '\"'\nbasic-auth = '/x'", "access: realm = '\"'"),
             ("signed-url = '/nonexistent'", "access: cannot use signed-url: /nonexistent: No such"),
