@@ -120,7 +120,12 @@ impl RequestSummary {
 }
 
 fn text_of(value: &[u8], bytes_max: usize) -> String {
-    String::from_utf8_lossy(&value[..value.len().min(bytes_max)]).into_owned()
+    let value = &value[..value.len().min(bytes_max)];
+    // The usual case, without a search for what is invalid.
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(value).into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -20,12 +20,6 @@ pub fn in_ascii(json: &str) -> String {
     text
 }
 
-/// Returns whether a text is printable ASCII.
-pub fn is_printable_ascii(text: &[u8]) -> bool {
-    // All of them, whatever they are: the compiler compares many at a time.
-    text.iter().filter(|byte| !matches!(byte, b' '..=b'~')).count() == 0
-}
-
 /// Returns text with such characters escaped as in Rust, and others left as they are.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {

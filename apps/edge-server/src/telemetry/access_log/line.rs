@@ -1,22 +1,20 @@
 //! Access-log line and its formats: JSON and combined.
 
-use std::fmt::Write;
-use std::net::IpAddr;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use ab_test::Arm;
 use quiche::ecn::EcnState;
-use serde::Serialize;
-use serde::Serializer;
 
+use super::json::ObjectWriter;
+use super::timestamp;
 use crate::config::AccessLogFormat;
 use crate::http::exchange::FinishedRequest;
 use crate::resume::own_state::Source;
 use crate::resume::summary::ResumeSummary;
-use crate::telemetry::printable::in_ascii;
-use crate::telemetry::printable::is_printable_ascii;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
@@ -38,44 +36,6 @@ pub struct LogLine<'a> {
 
     /// Summary of Careful Resume, unless it is off.
     pub resume: Option<ResumeSummary>,
-}
-
-/// JSON object of a line.
-#[derive(Serialize)]
-struct JsonLine<'a> {
-    #[serde(serialize_with = "as_time")]
-    time: SystemTime,
-    client: IpAddr,
-    port: u16,
-    connection: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_certificate: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-    protocol: &'static str,
-    method: &'a str,
-    host: &'a str,
-    path: &'a str,
-    status: u16,
-    bytes: u64,
-    duration_ms: f64,
-    complete: bool,
-    user_agent: Option<&'a str>,
-    referer: Option<&'a str>,
-    cc: Option<&'static str>,
-    ecn: Option<&'static str>,
-    resume: Option<JsonResume>,
-}
-
-#[derive(Serialize)]
-struct JsonResume {
-    phase: &'static str,
-    trigger: Option<&'static str>,
-    source: Option<&'static str>,
-    jump_bytes: Option<usize>,
-    retreat: bool,
-    arm: Option<&'static str>,
-    could_jump: bool,
 }
 
 impl LogLine<'_> {
@@ -100,44 +60,36 @@ impl LogLine<'_> {
             complete,
             ..
         } = &self.request;
-        let resume = self.resume.map(|report| JsonResume {
-            phase: report.phase.name(),
-            trigger: report.trigger.map(|trigger| trigger.name()),
-            source: report.source.map(Source::name),
-            jump_bytes: report.jump_bytes,
-            retreat: report.retreated,
-            arm: report.arm.map(Arm::name),
-            could_jump: report.could_jump_since(*started),
+        let mut line = ObjectWriter::begin(text);
+        line.plain("time", |text| timestamp::append(*started, text));
+        line.plain("client", |text| {
+            // An address has a form.
+            let _ = write!(text, "{}", self.client.ip().to_canonical());
         });
-        let json = JsonLine {
-            time: *started,
-            client: self.client.ip().to_canonical(),
-            port: self.client.port(),
-            connection: self.connection,
-            client_certificate: self.client_certificate,
-            user: user.as_deref(),
-            protocol: protocol.name(),
-            method: &summary.method,
-            host: &summary.host,
-            path: &summary.path,
-            status: *status,
-            bytes: *bytes,
-            duration_ms: duration.as_micros() as f64 / 1e3,
-            complete: *complete,
-            user_agent: summary.user_agent.as_deref(),
-            referer: summary.referer.as_deref(),
-            cc: self.cc,
-            ecn: self.ecn.map(EcnState::name),
-            resume,
-        };
-        let start = text.len();
-        // Text and numbers always serialize.
-        let _ = serde_json::to_writer(&mut *text, &json);
-        if !is_printable_ascii(&text[start..]) {
-            let json = String::from_utf8_lossy(&text[start..]).into_owned();
-            text.truncate(start);
-            text.extend_from_slice(in_ascii(&json).as_bytes());
+        line.value("port", self.client.port());
+        line.string("connection", self.connection);
+        for (key, name) in
+            [("client_certificate", self.client_certificate), ("user", user.as_deref())]
+        {
+            name.iter().for_each(|name| line.string(key, name));
         }
+        line.string("protocol", protocol.name());
+        line.string("method", &summary.method);
+        line.string("host", &summary.host);
+        line.string("path", &summary.path);
+        line.value("status", *status);
+        line.value("bytes", *bytes);
+        line.value("duration_ms", duration.as_micros() as f64 / 1e3);
+        line.value("complete", *complete);
+        line.optional_string("user_agent", summary.user_agent.as_deref());
+        line.optional_string("referer", summary.referer.as_deref());
+        line.optional_string("cc", self.cc);
+        line.optional_string("ecn", self.ecn.map(EcnState::name));
+        match &self.resume {
+            Some(report) => append_resume(report, *started, line.object("resume")),
+            None => line.value("resume", ()),
+        }
+        line.end();
     }
 
     /// Returns the combined format, followed by the host, the duration in seconds, the arm, whether
@@ -184,8 +136,16 @@ impl LogLine<'_> {
     }
 }
 
-fn as_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&humantime::format_rfc3339_millis((*time).max(UNIX_EPOCH)))
+/// Writes what Careful Resume has done on the connection of a request that `started` then.
+fn append_resume(report: &ResumeSummary, started: SystemTime, mut object: ObjectWriter<'_>) {
+    object.string("phase", report.phase.name());
+    object.optional_string("trigger", report.trigger.map(|trigger| trigger.name()));
+    object.optional_string("source", report.source.map(Source::name));
+    object.value("jump_bytes", report.jump_bytes);
+    object.value("retreat", report.retreated);
+    object.optional_string("arm", report.arm.map(Arm::name));
+    object.value("could_jump", report.could_jump_since(started));
+    object.end();
 }
 
 /// Appends `value` with quotes and control characters escaped, so that a client cannot forge

@@ -1,8 +1,10 @@
 //! Access log: a line for each response, written by a thread of its own. Event loops never wait for
 //! the disk; lines beyond the queue's capacity are dropped and counted.
 
+mod json;
 mod line;
 mod queue;
+mod timestamp;
 mod writer;
 
 use std::cell::RefCell;
