@@ -17,6 +17,7 @@ use crate::config;
 use crate::config::limits::Limits;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
+use crate::content::read_pool::CheckTicket;
 use crate::h3::RequestContext;
 use crate::h3::Session;
 use crate::quic::certificate::Certificates;
@@ -165,7 +166,7 @@ impl Ends {
             wall_now: UNIX_EPOCH,
             resume: None,
             fetch,
-            check: &|_, _| Ok(()),
+            check: &|_, _| Ok(CheckTicket::default()),
         };
         self.session.read_requests(&mut self.server, &mut context);
         self.session.write(&mut self.server, &mut context);

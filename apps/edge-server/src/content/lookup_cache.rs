@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use foldhash::quality::RandomState;
 use quick_cache::sync::Cache;
+use quick_cache::sync::DefaultLifecycle;
 use quick_cache::Equivalent;
 use quick_cache::Weighter;
 
@@ -24,7 +26,7 @@ const ENTRY_BYTES_GUESSED: u64 = 4 << 10;
 
 /// Cache of all hosts.
 #[derive(Debug)]
-pub struct LookupCache(Cache<Key, Entry, ByBytes>);
+pub struct LookupCache(Cache<Key, Entry, ByBytes, RandomState>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -58,7 +60,8 @@ impl LookupCache {
     /// Returns an empty cache of so many bytes at most.
     pub fn new(bytes_max: u64) -> Self {
         let entries = usize::try_from(bytes_max / ENTRY_BYTES_GUESSED).unwrap_or(usize::MAX);
-        Self(Cache::with_weighter(entries.max(1), bytes_max, ByBytes))
+        let hasher = RandomState::default();
+        Self(Cache::with(entries.max(1), bytes_max, ByBytes, hasher, DefaultLifecycle::default()))
     }
 
     /// Returns what a path of a host was found to be, if that is valid.

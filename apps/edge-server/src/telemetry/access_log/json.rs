@@ -5,22 +5,41 @@ use serde::Serialize;
 
 use crate::telemetry::printable::in_ascii;
 
+/// Name of a value with what JSON has around it, so that it is appended at once.
+#[derive(Clone, Copy)]
+pub struct Key(&'static str);
+
+/// Returns the [`Key`] of a plain name.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::telemetry::access_log::json::Key::new(concat!(",\"", $name, "\":"))
+    };
+}
+
+pub(super) use key;
+
 /// Writer of one object.
 pub struct ObjectWriter<'a> {
     text: &'a mut Vec<u8>,
 
-    /// What comes before the next key.
-    separator: u8,
+    is_empty: bool,
+}
+
+impl Key {
+    /// Returns the key of a name that [`key!`] has completed.
+    pub const fn new(complete: &'static str) -> Self {
+        Self(complete)
+    }
 }
 
 impl<'a> ObjectWriter<'a> {
     /// Begins an object at the end of a text.
     pub fn begin(text: &'a mut Vec<u8>) -> Self {
-        Self { text, separator: b'{' }
+        Self { text, is_empty: true }
     }
 
     /// Writes a string.
-    pub fn string(&mut self, key: &'static str, value: &str) {
+    pub fn string(&mut self, key: Key, value: &str) {
         self.key(key);
         if is_plain(value.as_bytes()) {
             self.text.push(b'"');
@@ -34,15 +53,28 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a string, or `null`.
-    pub fn optional_string(&mut self, key: &'static str, value: Option<&str>) {
+    pub fn optional_string(&mut self, key: Key, value: Option<&str>) {
         match value {
             Some(value) => self.string(key, value),
             None => self.value(key, ()),
         }
     }
 
+    /// Writes a name of ours, which needs no escapes, or `null`.
+    pub fn name(&mut self, key: Key, name: Option<&'static str>) {
+        self.key(key);
+        match name {
+            Some(name) => {
+                self.text.push(b'"');
+                self.text.extend_from_slice(name.as_bytes());
+                self.text.push(b'"');
+            }
+            None => self.text.extend_from_slice(b"null"),
+        }
+    }
+
     /// Writes what `write` appends, which needs no escapes, as a string.
-    pub fn plain(&mut self, key: &'static str, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn plain(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
         self.key(key);
         self.text.push(b'"');
         write(self.text);
@@ -50,14 +82,14 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a number, a truth value, or `null`.
-    pub fn value(&mut self, key: &'static str, value: impl Serialize) {
+    pub fn value(&mut self, key: Key, value: impl Serialize) {
         self.key(key);
         // They always serialize.
         let _ = serde_json::to_writer(&mut *self.text, &value);
     }
 
     /// Begins an object within this one.
-    pub fn object(&mut self, key: &'static str) -> ObjectWriter<'_> {
+    pub fn object(&mut self, key: Key) -> ObjectWriter<'_> {
         self.key(key);
         ObjectWriter::begin(self.text)
     }
@@ -67,11 +99,13 @@ impl<'a> ObjectWriter<'a> {
         self.text.push(b'}');
     }
 
-    fn key(&mut self, key: &'static str) {
-        self.text.extend_from_slice(&[self.separator, b'"']);
+    fn key(&mut self, key: Key) {
+        let Key(key) = key;
+        let start = self.text.len();
         self.text.extend_from_slice(key.as_bytes());
-        self.text.extend_from_slice(b"\":");
-        self.separator = b',';
+        if std::mem::take(&mut self.is_empty) {
+            self.text[start] = b'{';
+        }
     }
 }
 
@@ -99,20 +133,23 @@ mod tests {
         for value in &texts {
             let mut text = Vec::new();
             let mut object = ObjectWriter::begin(&mut text);
-            object.string("a", value);
-            object.optional_string("b", None);
-            object.optional_string("c", Some(value));
-            object.plain("d", |text| text.extend_from_slice(b"1:2"));
-            let mut inner = object.object("e");
-            inner.value("f", 1.5);
-            inner.value("g", true);
+            object.string(key!("a"), value);
+            object.optional_string(key!("b"), None);
+            object.optional_string(key!("c"), Some(value));
+            object.plain(key!("d"), |text| text.extend_from_slice(b"1:2"));
+            let mut inner = object.object(key!("e"));
+            inner.value(key!("f"), 1.5);
+            inner.value(key!("g"), true);
             inner.end();
-            object.value("h", Some(7));
+            object.value(key!("h"), Some(7));
+            object.name(key!("i"), Some("x"));
+            object.name(key!("j"), None);
             object.end();
             assert!(text.iter().all(|byte| matches!(byte, b' '..=b'~')), "{value:?}");
             let read: Value = serde_json::from_slice(&text).unwrap();
             let expected = json!({
                 "a": value, "b": null, "c": value, "d": "1:2", "e": { "f": 1.5, "g": true }, "h": 7,
+                "i": "x", "j": null,
             });
             assert_eq!(read, expected);
         }

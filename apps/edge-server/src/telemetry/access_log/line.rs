@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use ab_test::Arm;
 use quiche::ecn::EcnState;
 
+use super::json::key;
 use super::json::ObjectWriter;
 use super::timestamp;
 use crate::config::AccessLogFormat;
@@ -61,33 +62,33 @@ impl LogLine<'_> {
             ..
         } = &self.request;
         let mut line = ObjectWriter::begin(text);
-        line.plain("time", |text| timestamp::append(*started, text));
-        line.plain("client", |text| {
+        line.plain(key!("time"), |text| timestamp::append(*started, text));
+        line.plain(key!("client"), |text| {
             // An address has a form.
             let _ = write!(text, "{}", self.client.ip().to_canonical());
         });
-        line.value("port", self.client.port());
-        line.string("connection", self.connection);
+        line.value(key!("port"), self.client.port());
+        line.string(key!("connection"), self.connection);
         for (key, name) in
-            [("client_certificate", self.client_certificate), ("user", user.as_deref())]
+            [(key!("client_certificate"), self.client_certificate), (key!("user"), user.as_deref())]
         {
             name.iter().for_each(|name| line.string(key, name));
         }
-        line.string("protocol", protocol.name());
-        line.string("method", &summary.method);
-        line.string("host", &summary.host);
-        line.string("path", &summary.path);
-        line.value("status", *status);
-        line.value("bytes", *bytes);
-        line.value("duration_ms", duration.as_micros() as f64 / 1e3);
-        line.value("complete", *complete);
-        line.optional_string("user_agent", summary.user_agent.as_deref());
-        line.optional_string("referer", summary.referer.as_deref());
-        line.optional_string("cc", self.cc);
-        line.optional_string("ecn", self.ecn.map(EcnState::name));
+        line.name(key!("protocol"), Some(protocol.name()));
+        line.string(key!("method"), &summary.method);
+        line.string(key!("host"), &summary.host);
+        line.string(key!("path"), &summary.path);
+        line.value(key!("status"), *status);
+        line.value(key!("bytes"), *bytes);
+        line.value(key!("duration_ms"), duration.as_micros() as f64 / 1e3);
+        line.value(key!("complete"), *complete);
+        line.optional_string(key!("user_agent"), summary.user_agent.as_deref());
+        line.optional_string(key!("referer"), summary.referer.as_deref());
+        line.name(key!("cc"), self.cc);
+        line.name(key!("ecn"), self.ecn.map(EcnState::name));
         match &self.resume {
-            Some(report) => append_resume(report, *started, line.object("resume")),
-            None => line.value("resume", ()),
+            Some(report) => append_resume(report, *started, line.object(key!("resume"))),
+            None => line.value(key!("resume"), ()),
         }
         line.end();
     }
@@ -138,13 +139,13 @@ impl LogLine<'_> {
 
 /// Writes what Careful Resume has done on the connection of a request that `started` then.
 fn append_resume(report: &ResumeSummary, started: SystemTime, mut object: ObjectWriter<'_>) {
-    object.string("phase", report.phase.name());
-    object.optional_string("trigger", report.trigger.map(|trigger| trigger.name()));
-    object.optional_string("source", report.source.map(Source::name));
-    object.value("jump_bytes", report.jump_bytes);
-    object.value("retreat", report.retreated);
-    object.optional_string("arm", report.arm.map(Arm::name));
-    object.value("could_jump", report.could_jump_since(started));
+    object.name(key!("phase"), Some(report.phase.name()));
+    object.name(key!("trigger"), report.trigger.map(|trigger| trigger.name()));
+    object.name(key!("source"), report.source.map(Source::name));
+    object.value(key!("jump_bytes"), report.jump_bytes);
+    object.value(key!("retreat"), report.retreated);
+    object.name(key!("arm"), report.arm.map(Arm::name));
+    object.value(key!("could_jump"), report.could_jump_since(started));
     object.end();
 }
 
