@@ -7,12 +7,12 @@ use crate::telemetry::printable::in_ascii;
 
 /// Name of a value with what JSON has around it, so that it is appended at once.
 #[derive(Clone, Copy)]
-pub struct Key(&'static str);
+pub struct JsonKey(&'static str);
 
-/// Returns the [`Key`] of a plain name.
+/// Returns the [`JsonKey`] of a plain name.
 macro_rules! key {
     ($name:literal) => {
-        $crate::telemetry::access_log::json::Key::new(concat!(",\"", $name, "\":"))
+        $crate::telemetry::access_log::json::JsonKey::new(concat!(",\"", $name, "\":"))
     };
 }
 
@@ -25,7 +25,7 @@ pub struct ObjectWriter<'a> {
     is_empty: bool,
 }
 
-impl Key {
+impl JsonKey {
     /// Returns the key of a name that [`key!`] has completed.
     pub const fn new(complete: &'static str) -> Self {
         Self(complete)
@@ -39,7 +39,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a string.
-    pub fn string(&mut self, key: Key, value: &str) {
+    pub fn string(&mut self, key: JsonKey, value: &str) {
         self.key(key);
         if is_plain(value.as_bytes()) {
             self.text.push(b'"');
@@ -53,7 +53,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a string, or `null`.
-    pub fn optional_string(&mut self, key: Key, value: Option<&str>) {
+    pub fn optional_string(&mut self, key: JsonKey, value: Option<&str>) {
         match value {
             Some(value) => self.string(key, value),
             None => self.value(key, ()),
@@ -61,7 +61,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a name of ours, which needs no escapes, or `null`.
-    pub fn name(&mut self, key: Key, name: Option<&'static str>) {
+    pub fn name(&mut self, key: JsonKey, name: Option<&'static str>) {
         self.key(key);
         match name {
             Some(name) => {
@@ -74,7 +74,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes what `write` appends, which needs no escapes, as a string.
-    pub fn plain(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn plain(&mut self, key: JsonKey, write: impl FnOnce(&mut Vec<u8>)) {
         self.key(key);
         self.text.push(b'"');
         write(self.text);
@@ -82,14 +82,14 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a number, a truth value, or `null`.
-    pub fn value(&mut self, key: Key, value: impl Serialize) {
+    pub fn value(&mut self, key: JsonKey, value: impl Serialize) {
         self.key(key);
         // They always serialize.
         let _ = serde_json::to_writer(&mut *self.text, &value);
     }
 
     /// Begins an object within this one.
-    pub fn object(&mut self, key: Key) -> ObjectWriter<'_> {
+    pub fn object(&mut self, key: JsonKey) -> ObjectWriter<'_> {
         self.key(key);
         ObjectWriter::begin(self.text)
     }
@@ -99,8 +99,8 @@ impl<'a> ObjectWriter<'a> {
         self.text.push(b'}');
     }
 
-    fn key(&mut self, key: Key) {
-        let Key(key) = key;
+    fn key(&mut self, key: JsonKey) {
+        let JsonKey(key) = key;
         let start = self.text.len();
         self.text.extend_from_slice(key.as_bytes());
         if std::mem::take(&mut self.is_empty) {
