@@ -248,6 +248,7 @@ mod tests {
     fn error_names_file_line_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
+        let bad_origin = "[[host.origin]]\nurl = 'https://a'\n";
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
         let root = format!("root = '{}'\n", dir.path().display());
@@ -260,6 +261,10 @@ mod tests {
             (
                 format!("{root}{nameless}{named}{bad}"),
                 "[[host]] a.example, line 6, column 1: header: 'Bad'",
+            ),
+            (
+                format!("{root}{named}{bad_origin}"),
+                "[[host]] a.example, line 5, column 1: origin: url = 'https://a': https is not supp",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

@@ -1,8 +1,9 @@
-//! Deferred requests: those that wait until their password has been checked.
+//! Deferred requests: those that wait until their password has been checked, or for an origin.
 
 use foldhash::HashMap;
 use quiche::h3;
 
+use crate::content::origin::forwarding::PendingForward;
 use crate::content::read_pool::CheckTicket;
 use crate::h3::priority::Priority;
 use crate::h3::request_body::RequestBody;
@@ -30,13 +31,19 @@ pub enum ContentStage {
     Complete,
 }
 
+/// What a request waits for.
+pub enum Awaited {
+    Check(#[expect(dead_code, reason = "ends the check when it is dropped")] CheckTicket),
+    Origin(PendingForward),
+}
+
 /// A request that waits.
 pub struct DeferredRequest {
     pub list: Vec<h3::Header>,
     pub priority: Priority,
 
     /// Dropped with the request.
-    pub _ticket: CheckTicket,
+    pub awaited: Awaited,
 
     /// Content that ended meanwhile.
     pub ended: Option<RequestBody>,

@@ -13,8 +13,13 @@ mod shrink;
 mod stall_detector;
 pub mod stalled;
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -39,8 +44,10 @@ use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
 use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
+use crate::content::Attempt;
 use crate::content::Handling;
 use crate::content::VirtualHost;
+use crate::h3::deferred::Awaited;
 use crate::h3::deferred::ContentStage;
 use crate::h3::deferred::DeferredRequest;
 use crate::h3::deferred::DeferredRequests;
@@ -53,7 +60,8 @@ use crate::h3::response_writer::Step;
 use crate::h3::scheduler::Scheduler;
 use crate::h3::send_quota::SendQuota;
 use crate::h3::stall_detector::StallDetector;
-use crate::http::body::FileRange;
+use crate::http::body::PendingChunk;
+use crate::http::exchange::Protocol;
 use crate::http::request;
 use crate::http::request::FieldLine;
 use crate::http::request::Method;
@@ -104,7 +112,7 @@ pub struct Session {
     /// under way.
     request_bodies: HashMap<u64, RequestBody>,
 
-    /// Requests that wait for the check of their password.
+    /// Requests that wait for the check of their password, or for an origin.
     deferred: DeferredRequests,
 
     exchanges: Exchanges,
@@ -157,13 +165,16 @@ pub struct RequestContext<'a> {
     /// Absent where Careful Resume is off.
     pub resume: Option<&'a ResumeSummary>,
 
-    /// Begins to read from disk for the response on a stream. The result goes to
-    /// [`Session::on_fetched`].
-    pub fetch: &'a mut dyn FnMut(u64, FileRange),
+    /// Begins to read from disk for the response on a stream, whose result goes to
+    /// [`Session::on_fetched`], or to wait for more of it, whose end goes to [`Session::on_woken`].
+    pub fetch: &'a mut dyn FnMut(u64, PendingChunk),
 
     /// Begins to check the password of the request on a stream. Its end goes to
-    /// [`Session::on_password_checked`].
+    /// [`Session::on_woken`].
     pub check: &'a dyn Fn(u64, PasswordCheck) -> Result<CheckTicket, AccessRefusal>,
+
+    /// Returns the waker of the request on a stream. Wakes go to [`Session::on_woken`].
+    pub waker: &'a dyn Fn(u64) -> Waker,
 }
 
 impl<'a> From<&'a h3::Header> for FieldLine<'a> {
@@ -369,7 +380,7 @@ impl Session {
         };
         let stage = if more_frames { ContentStage::More } else { ContentStage::Last };
         let body = RequestBody::new(request.content_length, None, priority);
-        self.handle(quic, stream, (&request, list), (body, stage), false, context);
+        self.handle(quic, stream, (&request, list), (body, stage), Attempt::First, context);
     }
 
     /// Handles a request, with its header section and what there is of its content.
@@ -379,7 +390,7 @@ impl Session {
         stream: u64,
         (request, list): (&Request<'_>, &[h3::Header]),
         (mut body, stage): (RequestBody, ContentStage),
-        has_waited: bool,
+        attempt: Attempt,
         context: &RequestContext<'_>,
     ) {
         let virtual_host = context.virtual_hosts.find(request.host);
@@ -390,38 +401,73 @@ impl Session {
             addresses: &|| client_addresses(quic),
             permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
             report: &|| report(quic, context.resume),
-            has_waited,
+            protocol: Protocol::Http3,
+            has_waited: !matches!(attempt, Attempt::First),
             now: context.now,
             wall_now: context.wall_now,
         };
-        let response = match virtual_host.handle(request, is_early, &client) {
-            Handling::Respond(response) => response,
+        let handling = match attempt {
+            Attempt::Forwarded(forwarded) => {
+                Handling::Respond(virtual_host.complete(request, *forwarded, &client))
+            }
+            Attempt::First | Attempt::AfterCheck => virtual_host.handle(request, is_early, &client),
+        };
+        let awaited = match handling {
+            Handling::Check(check) => (context.check)(stream, *check).map(Awaited::Check),
+            Handling::Forward(forwarded) => {
+                // Its first look registers the waker.
+                (context.waker)(stream).wake();
+                Ok(Awaited::Origin(forwarded.send()))
+            }
+            Handling::Respond(response) => {
+                return self.respond_at(quic, stream, request, response, (body, stage), context);
+            }
             Handling::Upload { bytes_max, user } => {
                 self.exchanges.on_user(stream, user);
-                return self.begin_upload(
-                    quic,
-                    stream,
-                    request,
-                    (body.with_limit(bytes_max), stage),
-                    context,
-                );
+                let body = body.with_limit(bytes_max);
+                return self.begin_upload(quic, stream, request, (body, stage), context);
             }
-            Handling::Check(check) => match (context.check)(stream, *check) {
-                Ok(ticket) => {
-                    body.continued |= self.send_hints(quic, stream, virtual_host, request);
-                    let ended = (stage == ContentStage::Complete).then_some(body);
-                    let priority = body.priority;
-                    let waiting =
-                        DeferredRequest { list: list.to_vec(), priority, _ticket: ticket, ended };
-                    self.deferred.insert(stream, waiting);
-                    if ended.is_none() {
-                        self.request_bodies.insert(stream, body);
-                    }
-                    return;
-                }
-                Err(refusal) => virtual_host.refuse_access(refusal, request, &client),
-            },
         };
+        match awaited {
+            Ok(awaited) => {
+                // A stream gets no second one.
+                body.continued |=
+                    !body.continued && self.send_hints(quic, stream, virtual_host, request);
+                self.defer(stream, list, awaited, (body, stage));
+            }
+            Err(refusal) => {
+                let response = virtual_host.refuse_access(refusal, request, &client);
+                self.respond_at(quic, stream, request, response, (body, stage), context);
+            }
+        }
+    }
+
+    /// Keeps a request until it need not wait any longer.
+    fn defer(
+        &mut self,
+        stream: u64,
+        list: &[h3::Header],
+        awaited: Awaited,
+        (body, stage): (RequestBody, ContentStage),
+    ) {
+        let ended = (stage == ContentStage::Complete).then_some(body);
+        let (list, priority) = (list.to_vec(), body.priority);
+        self.deferred.insert(stream, DeferredRequest { list, priority, awaited, ended });
+        if ended.is_none() {
+            self.request_bodies.insert(stream, body);
+        }
+    }
+
+    /// Begins the response to a request, of whose content there may be more.
+    fn respond_at(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        request: &Request<'_>,
+        response: Response,
+        (body, stage): (RequestBody, ContentStage),
+        context: &RequestContext<'_>,
+    ) {
         let effect = response.effect.filter(|effect| !self.effects.contains(effect));
         self.effects.extend(effect);
         let is_error = response.status >= 400;
@@ -457,16 +503,20 @@ impl Session {
         self.request_bodies.insert(stream, body);
     }
 
-    /// Notes that the password of a request has been checked. The client may have cancelled the
-    /// request meanwhile.
-    pub fn on_password_checked(&mut self, stream: u64) {
-        self.deferred.on_ready(stream);
+    /// Notes that a request or a response need not wait any longer. The client may have cancelled
+    /// it meanwhile.
+    pub fn on_woken(&mut self, stream: u64) {
+        match self.responses.get_mut(stream) {
+            Some(response) => response.on_woken(),
+            None => self.deferred.on_ready(stream),
+        }
     }
 
-    /// Handles the requests again whose passwords have been checked. Returns whether there were any.
+    /// Handles the requests again that need not wait any longer. Returns whether there were any.
     fn handle_deferred(&mut self, quic: &mut Quic, context: &RequestContext<'_>) -> bool {
         let ready = self.deferred.take_ready();
         for stream in &ready {
+            let Some(attempt) = self.next_attempt(*stream, context) else { continue };
             let Some(waiting) = self.deferred.remove(*stream) else { continue };
             let DeferredRequest { list, priority, ended, .. } = waiting;
             // As it was before.
@@ -476,9 +526,23 @@ impl Session {
             let body = open.or(ended);
             let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
             body.priority = priority;
-            self.handle(quic, *stream, (&request, &list), (body, stage), true, context);
+            self.handle(quic, *stream, (&request, &list), (body, stage), attempt, context);
         }
         !ready.is_empty()
+    }
+
+    /// Returns what a deferred request has waited for, unless it still does.
+    fn next_attempt(&mut self, stream: u64, context: &RequestContext<'_>) -> Option<Attempt> {
+        match &mut self.deferred.get_mut(stream)?.awaited {
+            Awaited::Check(_) => Some(Attempt::AfterCheck),
+            Awaited::Origin(pending) => {
+                let waker = (context.waker)(stream);
+                match Pin::new(pending).poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(forwarded) => Some(Attempt::Forwarded(forwarded.into())),
+                    Poll::Pending => None,
+                }
+            }
+        }
     }
 
     /// Takes the effects that requests have on the connection.

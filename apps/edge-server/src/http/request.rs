@@ -28,7 +28,9 @@ pub struct Request<'a> {
     fields: Vec<FieldLine<'a>>,
 
     pub method: Method,
-    authority: &'a str,
+
+    /// Host, with the port if there is one.
+    pub authority: &'a str,
 
     /// Host of the authority, without port.
     pub host: &'a str,
@@ -124,6 +126,11 @@ impl<'a> Request<'a> {
     pub fn split_target(&self) -> (&'a str, &'a str) {
         let end = self.target.bytes().position(|byte| byte == b'?');
         self.target.split_at(end.unwrap_or(self.target.len()))
+    }
+
+    /// Returns the regular fields.
+    pub fn fields(&self) -> &[FieldLine<'a>] {
+        &self.fields
     }
 
     /// Returns the first value of a regular field that is UTF-8.

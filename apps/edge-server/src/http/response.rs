@@ -25,6 +25,9 @@ pub struct Response {
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
+    /// When it was made, as a field has it, unless that is now.
+    pub date: Option<Box<str>>,
+
     /// User whom it is for, if the request had a password, for the access log.
     pub user: Option<Box<str>>,
 
@@ -61,7 +64,7 @@ impl Field {
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         let fields = Vec::with_capacity(FIELDS_CAPACITY);
-        Self { status, fields, body, user: None, rate: None, effect: None }
+        Self { status, fields, body, date: None, user: None, rate: None, effect: None }
     }
 
     /// Returns a response with a short message.
@@ -130,7 +133,10 @@ fn reason(status: u16) -> &'static str {
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        502 => "Bad Gateway",
         503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        508 => "Loop Detected",
         _ => "Internal Server Error",
     }
 }

@@ -21,7 +21,9 @@ use tokio::sync::oneshot;
 use crate::admission::file_limits::FileReaders;
 use crate::content::access::password_checker::CheckWaiter;
 use crate::content::client_context::ClientContext;
+use crate::content::origin::fields::connection_options;
 use crate::content::speedtest;
+use crate::content::Attempt;
 use crate::content::Handling;
 use crate::http::date::http_date;
 use crate::http::exchange::Protocol;
@@ -72,7 +74,7 @@ pub async fn respond(
     let with_content = !request::is_head(lines.iter().copied());
     let mut response = match has_unknown_coding(&head) {
         true => last(501),
-        false => respond_to(&peer, &lines, content, &exchange).await,
+        false => respond_to(&peer, &lines, content, &mut exchange).await,
     };
     exchange.on_response(&mut response);
     let is_last = response.effect == Some(ConnectionEffect::Close);
@@ -131,9 +133,14 @@ fn header_section<'a>(
         lines.push(pseudo(":scheme", head.uri.scheme_str().unwrap_or("https")));
         lines.push(pseudo(":path", head.uri.path_and_query().map_or("/", |path| path.as_str())));
     }
+    let options = match head.version {
+        Version::HTTP_2 => Vec::new(),
+        _ => connection_options(&head.headers),
+    };
     let is_of_connection = |name: &str| {
         head.version != Version::HTTP_2
             && (name == "te" || request::CONNECTION_FIELDS.contains(&name.as_bytes()))
+            || options.iter().any(|option| option == name)
     };
     let regular = head.headers.iter().filter(|(name, _)| !is_of_connection(name.as_str()));
     lines.extend(regular.map(|(name, value)| FieldLine {
@@ -148,11 +155,11 @@ async fn respond_to(
     peer: &Peer,
     lines: &[FieldLine<'_>],
     content: Incoming,
-    exchange: &TcpExchange,
+    exchange: &mut TcpExchange,
 ) -> Response {
-    let mut has_waited = false;
+    let mut attempt = Attempt::First;
     loop {
-        match handle(peer, lines, has_waited) {
+        match handle(peer, lines, attempt, exchange.protocol()) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max, user } => {
                 let response = receive(content, bytes_max, exchange).await;
@@ -165,14 +172,19 @@ async fn respond_to(
                     return refusal.complete(response);
                 }
                 let _ = checked.await;
-                has_waited = true;
+                attempt = Attempt::AfterCheck;
+            }
+            Handling::Forward(forwarded) => {
+                exchange.set_awaiting_origin(true);
+                attempt = Attempt::Forwarded(forwarded.send().await.into());
+                exchange.set_awaiting_origin(false);
             }
         }
     }
 }
 
 /// Returns what becomes of the request with this header section.
-fn handle(peer: &Peer, lines: &[FieldLine<'_>], has_waited: bool) -> Handling {
+fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Protocol) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
     let bytes_max = config.limits.header_bytes_max as usize;
     if request::section_bytes(lines.iter().copied()) > bytes_max {
@@ -192,12 +204,18 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>], has_waited: bool) -> Handling {
         addresses: &|| vec![peer.address.ip()],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
-        has_waited,
+        protocol,
+        has_waited: !matches!(attempt, Attempt::First),
         now: clock::now(),
         wall_now: clock::wall_now(),
     };
     let host = config.virtual_hosts.find(request.host);
-    host.handle(&request, request.was_early(), &client)
+    match attempt {
+        Attempt::Forwarded(forwarded) => {
+            Handling::Respond(host.complete(&request, *forwarded, &client))
+        }
+        Attempt::First | Attempt::AfterCheck => host.handle(&request, request.was_early(), &client),
+    }
 }
 
 /// Returns an error after which the connection ends: what follows may be meant as a part of the request.
@@ -227,7 +245,7 @@ fn with_head(
     peer: &Peer,
     exchange: TcpExchange,
 ) -> hyper::Response<ResponseBody> {
-    let Response { status, fields, body, rate, .. } = response;
+    let Response { status, fields, body, rate, date, .. } = response;
     let length = body.length();
     let mut sent = hyper::Response::new(ResponseBody::new(body, rate, with_content, exchange));
     // The server's own statuses are valid.
@@ -245,9 +263,9 @@ fn with_head(
         // Text of the server itself.
         headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
     };
-    insert(DATE, http_date(clock::wall_now()));
+    insert(DATE, date.map_or_else(|| http_date(clock::wall_now()), String::from));
     // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
-    if ![204, 304].contains(&status) {
+    if let Some(length) = length.filter(|_| ![204, 304].contains(&status)) {
         insert(CONTENT_LENGTH, length.to_string());
     }
     insert(ALT_SVC, alt_svc(*peer.services.stage.borrow(), peer.local.port()));
