@@ -263,6 +263,9 @@ pub struct OriginRule {
     pub path: String,
     pub url: String,
 
+    /// File of the authorities that its certificate may be of; the default is those of the system.
+    pub ca: Option<PathBuf>,
+
     /// How long it may take to connect, to respond, and for more of a response, in seconds.
     #[serde(rename = "connect-timeout")]
     pub connect_timeout: Option<u32>,
@@ -395,7 +398,9 @@ impl Host {
         let rules = || self.access.iter().flatten();
         let users = rules().filter_map(|rule| Some(("basic-auth", rule.basic_auth.as_ref()?)));
         let secrets = rules().filter_map(|rule| Some(("signed-url", rule.signed_url.as_ref()?)));
-        let all = certs.chain(keys).chain(users).chain(secrets);
+        let origins = self.origin.iter().flatten();
+        let authorities = origins.filter_map(|rule| Some(("ca", rule.ca.as_ref()?)));
+        let all = certs.chain(keys).chain(users).chain(secrets).chain(authorities);
         all.map(|(key, path)| (key, path.as_path()))
     }
 
@@ -541,7 +546,8 @@ mod tests {
 
             [[host.origin]]
             path = "/api/**"
-            url = "http://127.0.0.1:8080"
+            url = "https://127.0.0.1:8443"
+            ca = "/ca.pem"
             connect-timeout = 1
             header-timeout = 2
             body-timeout = 3
@@ -592,6 +598,7 @@ mod tests {
         let origin = &default_host.origin.as_ref().unwrap()[0];
         let times = [origin.connect_timeout, origin.header_timeout, origin.body_timeout];
         assert_eq!((times, origin.requests_max), ([1, 2, 3].map(Some), Some(4)));
+        assert_eq!(origin.ca.as_deref(), Some(Path::new("/ca.pem")));
         assert_eq!(origin.position.to_string(), "line 37, column 13");
         assert_eq!(named.origin, default_host.origin);
     }

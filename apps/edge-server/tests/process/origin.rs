@@ -3,14 +3,21 @@
 mod scripted;
 
 use std::fs;
+use std::io::Read;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use boring::ssl::SslAcceptor;
+use boring::ssl::SslFiletype;
+use boring::ssl::SslMethod;
+
 use self::scripted::Act;
 use self::scripted::ScriptedOrigin;
+use crate::support::certify::certify;
 use crate::support::client::ClientLimits;
 use crate::support::client::UdpClient;
 use crate::support::metrics;
@@ -290,7 +297,7 @@ fn head_has_the_fields_alone() {
 
 #[test]
 fn unreachable_origin_is_502() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let (mut server, address, metrics_at) =
         serve(dir.path(), closed, "error = { 502 = '/502.html' }");
@@ -377,6 +384,59 @@ fn request_that_comes_back_is_508() {
     }
     for got in over_all(address, "GET", "/app/", &[("via", "1.0 edge-server-0")]) {
         assert_eq!(got.unwrap().0, 204, "another server of the kind");
+    }
+    assert!(server.stop().success());
+}
+
+/// Starts an origin with the certificate of a name in a folder.
+fn start_tls(dir: &Path, name: &str) -> SocketAddr {
+    certify(dir, name);
+    let mut tls = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
+    tls.set_private_key_file(dir.join(format!("{name}.key")), SslFiletype::PEM).unwrap();
+    tls.set_certificate_chain_file(dir.join(format!("{name}.pem"))).unwrap();
+    let tls = tls.build();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // A client that does not know the certificate ends the handshake.
+            let Ok(mut stream) = tls.accept(stream) else { continue };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret");
+            let _ = stream.shutdown();
+        }
+    });
+    address
+}
+
+#[test]
+fn certificate_of_an_origin_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let [right, wrong_name] =
+        ["localhost", "other.example"].map(|name| start_tls(dir.path(), name));
+    let origin = |path: &str, address: SocketAddr, ca: &str| {
+        let port = address.port();
+        format!("[[host.origin]]\npath = '/{path}'\nurl = 'https://localhost:{port}'\n{ca}\n")
+    };
+    let origins = [
+        origin("right", right, "ca = 'DIR/localhost.pem'"),
+        origin("unknown", right, ""),
+        origin("other-authority", right, "ca = 'DIR/other.example.pem'"),
+        origin("other-name", wrong_name, "ca = 'DIR/other.example.pem'"),
+    ]
+    .concat();
+    let (mut server, address, _) = serve(dir.path(), right, &origins);
+    for (path, status) in
+        [("/right", 200), ("/unknown", 502), ("/other-authority", 502), ("/other-name", 502)]
+    {
+        for got in over_all(address, "GET", path, &[]) {
+            let (got_status, _, body) = got.unwrap();
+            assert_eq!(got_status, status, "{path}");
+            assert_eq!(body == b"secret", status == 200, "{path}");
+        }
+    }
+    for got in over_all(address, "GET", "/app/", &[]) {
+        assert_eq!(got.unwrap().0, 502, "TLS where there should be none");
     }
     assert!(server.stop().success());
 }

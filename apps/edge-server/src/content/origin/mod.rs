@@ -1,5 +1,6 @@
 //! Origins of a virtual host: servers that have some of its paths. Requests for those are forwarded.
 
+mod connector;
 pub mod error;
 pub mod fields;
 pub mod forwarding;

@@ -18,7 +18,6 @@ use hyper::Response;
 use hyper::StatusCode;
 use hyper::Uri;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioTimer;
@@ -29,6 +28,7 @@ use tokio::time::timeout;
 
 use crate::admission::thread_priority;
 use crate::config::file::OriginRule;
+use crate::content::origin::connector::OriginConnector;
 use crate::content::origin::error::OriginError;
 use crate::http::request;
 use crate::http::request::FieldLine;
@@ -67,8 +67,9 @@ static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
 /// Client of one origin. Its requests have no content.
 #[derive(Debug)]
 pub struct OriginServer {
+    scheme: Scheme,
     authority: String,
-    client: Client<HttpConnector, String>,
+    client: Client<OriginConnector, String>,
     pub runtime: &'static Runtime,
 
     /// Requests that it may still have.
@@ -85,7 +86,9 @@ impl OriginServer {
     /// One line that names the invalid key.
     pub fn new(rule: &OriginRule) -> anyhow::Result<Self> {
         let OriginRule { url, connect_timeout, header_timeout, body_timeout, .. } = rule;
-        let authority = authority_of(url)?;
+        let (scheme, authority) = place_of(url)?;
+        let has_tls = scheme == Scheme::HTTPS;
+        ensure!(has_tls || rule.ca.is_none(), "origin: ca is for https; leave it out");
         let connect_time = time("connect-timeout", *connect_timeout, CONNECT_SECONDS)?;
         let header_time = time("header-timeout", *header_timeout, HEADER_SECONDS)?;
         let body_time = time("body-timeout", *body_timeout, BODY_SECONDS)?;
@@ -95,9 +98,7 @@ impl OriginServer {
             "origin: requests-max = {requests_max}: write 1 to {REQUESTS_MAX}"
         );
         let runtime = runtime().context("cannot start threads for origins")?;
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(connect_time));
-        connector.set_nodelay(true);
+        let connector = OriginConnector::new(&scheme, rule.ca.as_deref(), connect_time)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIME)
@@ -105,7 +106,7 @@ impl OriginServer {
             .http1_max_buf_size(READ_BYTES_MAX)
             .build(connector);
         let vacancies = Arc::new(Semaphore::new(requests_max as usize));
-        Ok(Self { authority, client, runtime, vacancies, header_time, body_time })
+        Ok(Self { scheme, authority, client, runtime, vacancies, header_time, body_time })
     }
 
     /// Returns where the origin has a target: an encoded path and a query.
@@ -115,7 +116,7 @@ impl OriginServer {
     /// It is no target of HTTP/1.1.
     pub fn uri(&self, target: &str) -> Result<Uri, hyper::http::Error> {
         let target: PathAndQuery = target.parse()?;
-        let uri = Uri::builder().scheme(Scheme::HTTP).authority(self.authority.as_str());
+        let uri = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.as_str());
         uri.path_and_query(target).build()
     }
 
@@ -169,22 +170,17 @@ fn runtime() -> io::Result<&'static Runtime> {
     Ok(*shared.insert(Box::leak(Box::new(runtime))))
 }
 
-/// Returns host and port of a URL.
-fn authority_of(url: &str) -> anyhow::Result<String> {
+/// Returns scheme, and host and port, of a URL.
+fn place_of(url: &str) -> anyhow::Result<(Scheme, String)> {
     let uri: Option<Uri> = url.parse().ok();
     let parts = uri.map(Uri::into_parts).unwrap_or_default();
-    ensure!(
-        parts.scheme != Some(Scheme::HTTPS),
-        "origin: url = '{url}': https is not supported yet; write http://host:port of a server nearby"
-    );
+    let scheme = parts.scheme.filter(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
     let is_root = parts.path_and_query.as_ref().is_none_or(|path| path == "/");
     let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
-    let authority =
-        authority.filter(|_| is_root && parts.scheme == Some(Scheme::HTTP) && !url.contains('#'));
     let authority = authority.filter(|authority| !authority.host().is_empty());
-    authority
-        .map(|authority| authority.to_string())
-        .with_context(|| format!("origin: url = '{url}': write http://host or http://host:port"))
+    let authority = authority.filter(|_| is_root && !url.contains('#'));
+    let place = scheme.zip(authority.map(|authority| authority.to_string()));
+    place.with_context(|| format!("origin: url = '{url}': write http://host:port or https://host"))
 }
 
 fn time(key: &str, seconds: Option<u32>, default: u32) -> anyhow::Result<Duration> {
@@ -233,7 +229,12 @@ mod tests {
             ("url = 'http://127.0.0.1:8080'", None),
             ("url = 'http://[::1]:8080/'", None),
             ("url = 'http://app.internal'\nheader-timeout = 3600", None),
-            ("url = 'https://a'", Some("origin: url = 'https://a': https is not supported yet")),
+            ("url = 'https://a'", None),
+            ("url = 'http://a'\nca = '/x'", Some("origin: ca is for https; leave it out")),
+            (
+                "url = 'https://a'\nca = '/nonexistent'",
+                Some("origin: cannot use ca = '/nonexistent'; na"),
+            ),
             ("url = 'a:80'", Some("origin: url = 'a:80': write http://host")),
             ("url = ''", Some("origin: url = '': write http://host")),
             ("url = 'http://a/b'", Some("write http://host")),
