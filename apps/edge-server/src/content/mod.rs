@@ -184,7 +184,7 @@ impl VirtualHost {
             rules,
             access,
             early_hints: EarlyHints::new(host)?,
-            origins: HostOrigins::new(host)?,
+            origins: HostOrigins::new(host, resources.prefix_lengths)?,
             cors: CorsRules::new(host)?,
             speedtest,
             server_timing: host.server_timing.unwrap_or(false),
@@ -402,7 +402,8 @@ impl VirtualHost {
         if request.method == Method::Head {
             *forwarded.method_mut() = hyper::Method::HEAD;
         }
-        Handling::Forward(Box::new(ForwardedRequest { origin, request: forwarded, grant }))
+        let request = forwarded;
+        Handling::Forward(Box::new(ForwardedRequest { origin, request, client: address, grant }))
     }
 
     /// Returns the response to a request without one of its origin.
@@ -412,7 +413,11 @@ impl VirtualHost {
         request: &Request<'_>,
         client: &ClientContext<'_>,
     ) -> Response {
-        self.with_fields(self.error_response(error.status(), client.permit), request, None)
+        let mut response = self.error_response(error.status(), client.permit);
+        if error.status() == 503 {
+            response.add("retry-after", "1");
+        }
+        self.with_fields(response, request, None)
     }
 
     /// Changes the fields of an origin's response as the rules for its path say.

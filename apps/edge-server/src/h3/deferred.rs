@@ -64,6 +64,14 @@ impl DeferredRequests {
         self.waiting.contains_key(&stream)
     }
 
+    /// Returns the streams whose requests wait for an origin.
+    pub fn awaiting_origin(&self) -> Vec<u64> {
+        let waiting = self.waiting.iter();
+        let at_origin =
+            waiting.filter(|(_, request)| matches!(request.awaited, Awaited::Origin(_)));
+        at_origin.map(|(stream, _)| *stream).collect()
+    }
+
     /// Returns the bytes that are kept of the requests.
     pub fn kept_bytes(&self) -> u64 {
         self.waiting.values().map(|request| section_bytes(&request.list) as u64).sum()

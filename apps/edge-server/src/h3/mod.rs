@@ -275,6 +275,7 @@ impl Session {
     /// Reads requests, and begins their responses. Returns whether anything was read.
     pub fn read_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         self.exchanges.finish_acknowledged(quic, context.now);
+        self.cancel_stopped(quic);
         let mut any = self.handle_deferred(quic, context);
         let mut events = Vec::new();
         loop {
@@ -529,6 +530,18 @@ impl Session {
             self.handle(quic, *stream, (&request, &list), (body, stage), attempt, context);
         }
         !ready.is_empty()
+    }
+
+    /// Cancels requests at origins whose responses the client does not want any longer.
+    fn cancel_stopped(&mut self, quic: &mut Quic) {
+        for stream in self.deferred.awaiting_origin() {
+            if quic.stream_capacity(stream).is_err() {
+                // Fails, and frees the stream's state in the library.
+                let head = [h3::Header::new(b":status", b"500")];
+                let _ = self.h3.send_response(quic, stream, &head, true);
+                self.on_reset(quic, stream);
+            }
+        }
     }
 
     /// Returns what a deferred request has waited for, unless it still does.

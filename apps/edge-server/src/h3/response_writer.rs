@@ -228,7 +228,7 @@ impl ResponseWriter {
     ) -> Result<Step, Option<WireErrorCode>> {
         match self.fetch {
             Fetch::None => (),
-            Fetch::UnderWay => return Ok(Step::Fetching),
+            Fetch::UnderWay => return self.await_fetch(h3, quic),
             Fetch::Failed => return Err(Some(WireErrorCode::InternalError)),
         }
         let capacity = quic.stream_capacity(self.stream).ok();
@@ -247,6 +247,18 @@ impl ResponseWriter {
         let step = self.send_part(h3, quic, bytes_max, fetch);
         self.short_capacity = capacity.filter(|_| step == Ok(Step::Blocked));
         step
+    }
+
+    /// Waits for a chunk, unless the client has stopped reading.
+    fn await_fetch(
+        &self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> Result<Step, Option<WireErrorCode>> {
+        let Err(e) = quic.stream_capacity(self.stream) else { return Ok(Step::Fetching) };
+        // Fails the same way, and frees the stream's state in the library.
+        let _ = h3.send_body(quic, self.stream, b"", true);
+        Err(self.error_code(quic, e.into()))
     }
 
     /// Returns how many bytes of the body the rate allows, or from when on it does.

@@ -339,6 +339,7 @@ fn rules_of_the_host_apply_to_origins() {
         ("/app/denied/a", &[], 403, false),
         ("/app/old", &[], 308, false),
         ("/app/./open//a?b=c", &[page, password], 200, true),
+        ("/app/early", &[("early-data", "1")], 200, true),
         ("/app/../app/a", &[], 400, false),
         ("/app/a%2f..%2fb", &[], 400, false),
     ] {
@@ -362,7 +363,9 @@ fn rules_of_the_host_apply_to_origins() {
         assert_eq!(requests.len() - before, if is_forwarded { 3 } else { 0 }, "{path}");
         for (request, version) in requests.iter().zip(["3", "2", "1.1"]) {
             let is_told = request.contains("authorization");
-            assert_eq!(is_told, !path.contains("private"), "{request}");
+            assert_eq!(is_told, path.contains("open"), "{request}");
+            let is_early = request.contains("early-data: 1\r\n");
+            assert_eq!(is_early, path.contains("early"), "{request}");
             assert!(request.contains(&format!("via: {version} edge-server-")), "{request}");
             assert!(request.contains("host: localhost\r\n"), "{request}");
             assert!(request.contains("x-forwarded-for: 127.0.0.1\r\n"), "{request}");
@@ -489,6 +492,63 @@ fn client_that_does_not_read_stops_its_origin_alone() {
     over_udp.close();
     drop(over_tcp);
     wait_until("all requests end", || origin.ended() == floods + 1);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn cancelled_request_ends_at_the_origin() {
+    let origin = ScriptedOrigin::start(|target| match target {
+        "/app/silent" => vec![Act::Wait],
+        "/app/part" => vec![send("HTTP/1.1 200 OK\r\n\r\nx"), Act::Wait],
+        _ => vec![send("HTTP/1.1 200 OK\r\n\r\n"), Act::Flood],
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, metrics_at) = serve(dir.path(), origin.address, "");
+    let mut client = UdpClient::connect(address);
+    for (ended, (path, bytes_min)) in
+        (1..).zip([("/app/silent", 0), ("/app/part", 1), ("/app/flood", 100_000)])
+    {
+        let stream = client.request("GET", path);
+        client.receive(stream, bytes_min);
+        client.settle();
+        wait_until("the origin has the request", || origin.requests(path).len() == 1);
+        client.cancel(stream);
+        wait_until("it ends", || origin.ended() == ended);
+    }
+    let cancelled = "edge_server_origin_requests_total{outcome=\"cancelled\"}";
+    metrics::wait_until(metrics_at, cancelled, |count| count == 3);
+    client.close();
+    assert!(server.stop().success());
+}
+
+#[test]
+fn origin_has_no_more_requests_than_it_may() {
+    let origin = ScriptedOrigin::start(|target| match target {
+        "/few/wait" => vec![Act::Wait],
+        _ => vec![send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")],
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let few = format!(
+        "[[host.origin]]\npath = '/few/**'\nurl = 'http://{}'\nrequests-max = 2\n",
+        origin.address
+    );
+    let (mut server, address, _) = serve(dir.path(), origin.address, &few);
+    let mut client = UdpClient::connect(address);
+    let stream = client.request("GET", "/few/wait");
+    client.settle();
+    wait_until("the origin has the request", || origin.requests("/few/wait").len() == 1);
+    for got in over_all(address, "GET", "/few/", &[]) {
+        let (status, fields, _) = got.unwrap();
+        assert_eq!((status, value(&fields, "retry-after")), (503, Some("1")));
+    }
+    for got in over_all(address, "GET", "/app/", &[]) {
+        check("another origin", &got, ExpectedResponse::Whole(200, "hello", Some("5")));
+    }
+    client.cancel(stream);
+    wait_until("there is a vacancy", || {
+        over_all(address, "GET", "/few/", &[]).iter().flatten().all(|got| got.0 == 200)
+    });
+    client.close();
     assert!(server.stop().success());
 }
 

@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::ready;
@@ -38,6 +39,7 @@ type OriginResult = Result<Response, OriginError>;
 pub struct ForwardedRequest {
     pub origin: Arc<OriginServer>,
     pub request: Request<String>,
+    pub client: IpAddr,
 
     /// What the access rules grant.
     pub grant: AccessGrant,
@@ -59,15 +61,15 @@ pub struct ForwardedResponse {
 impl ForwardedRequest {
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
-        let Self { origin, request, grant } = self;
+        let Self { origin, request, client, grant } = self;
         let (sender, result) = oneshot::channel();
-        match Arc::clone(&origin.vacancies).try_acquire_owned() {
-            Ok(permit) => drop(origin.runtime.spawn(async move {
+        match origin.take_vacancy(client) {
+            Some(permit) => drop(origin.runtime.spawn(async move {
                 let _permit = permit;
                 let outcome = forward(&origin, request, sender).await;
                 outcome.count();
             })),
-            Err(_) => {
+            None => {
                 OriginOutcome::Busy.count();
                 // The receiver is here.
                 let _ = sender.send(Err(OriginError::Busy));

@@ -5,10 +5,12 @@ pub mod error;
 pub mod fields;
 pub mod forwarding;
 pub mod server;
+mod vacancies;
 
 use std::sync::Arc;
 
 use anyhow::Context;
+use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::file::OriginRule;
@@ -26,14 +28,14 @@ struct PathOrigin {
 }
 
 impl HostOrigins {
-    /// Validates the origins of a host.
+    /// Validates the origins of a host. Subnets of clients have these prefix lengths.
     ///
     /// # Errors
     ///
     /// One line that names the invalid key.
-    pub fn new(host: &Host) -> anyhow::Result<Self> {
+    pub fn new(host: &Host, lengths: PrefixLengths) -> anyhow::Result<Self> {
         let rules = host.origin.iter().flatten();
-        let origins = rules.map(|rule| PathOrigin::new(rule).context(rule.position));
+        let origins = rules.map(|rule| PathOrigin::new(rule, lengths).context(rule.position));
         Ok(Self(origins.collect::<anyhow::Result<_>>()?))
     }
 
@@ -44,8 +46,8 @@ impl HostOrigins {
 }
 
 impl PathOrigin {
-    fn new(rule: &OriginRule) -> anyhow::Result<Self> {
+    fn new(rule: &OriginRule, lengths: PrefixLengths) -> anyhow::Result<Self> {
         let path = PathPattern::new("origin", &rule.path)?;
-        Ok(Self { path, origin: Arc::new(OriginServer::new(rule)?) })
+        Ok(Self { path, origin: Arc::new(OriginServer::new(rule, lengths)?) })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -21,15 +22,18 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioTimer;
+use quiche::path_state::PrefixLengths;
 use tokio::runtime;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::admission::connection_limits::subnet_of;
 use crate::admission::thread_priority;
 use crate::config::file::OriginRule;
 use crate::content::origin::connector::OriginConnector;
 use crate::content::origin::error::OriginError;
+use crate::content::origin::vacancies::OriginPermit;
+use crate::content::origin::vacancies::OriginVacancies;
 use crate::http::request;
 use crate::http::request::FieldLine;
 
@@ -72,8 +76,10 @@ pub struct OriginServer {
     client: Client<OriginConnector, String>,
     pub runtime: &'static Runtime,
 
-    /// Requests that it may still have.
-    pub vacancies: Arc<Semaphore>,
+    vacancies: Arc<OriginVacancies>,
+
+    /// Those of subnets whose requests are counted together.
+    prefix_lengths: PrefixLengths,
     header_time: Duration,
     pub body_time: Duration,
 }
@@ -84,7 +90,7 @@ impl OriginServer {
     /// # Errors
     ///
     /// One line that names the invalid key.
-    pub fn new(rule: &OriginRule) -> anyhow::Result<Self> {
+    pub fn new(rule: &OriginRule, prefix_lengths: PrefixLengths) -> anyhow::Result<Self> {
         let OriginRule { url, connect_timeout, header_timeout, body_timeout, .. } = rule;
         let (scheme, authority) = place_of(url)?;
         let has_tls = scheme == Scheme::HTTPS;
@@ -105,8 +111,22 @@ impl OriginServer {
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .http1_max_buf_size(READ_BYTES_MAX)
             .build(connector);
-        let vacancies = Arc::new(Semaphore::new(requests_max as usize));
-        Ok(Self { scheme, authority, client, runtime, vacancies, header_time, body_time })
+        let vacancies = Arc::new(OriginVacancies::new(requests_max as usize));
+        Ok(Self {
+            scheme,
+            authority,
+            client,
+            runtime,
+            vacancies,
+            prefix_lengths,
+            header_time,
+            body_time,
+        })
+    }
+
+    /// Takes a vacancy for a client, if there is one.
+    pub fn take_vacancy(&self, client: IpAddr) -> Option<OriginPermit> {
+        self.vacancies.try_take(subnet_of(client, self.prefix_lengths))
     }
 
     /// Returns where the origin has a target: an encoded path and a query.
@@ -223,6 +243,8 @@ fn causes<'a>(error: &'a legacy::Error) -> impl Iterator<Item = &'a (dyn Error +
 mod tests {
     use super::*;
 
+    const LENGTHS: PrefixLengths = PrefixLengths { v4: 24, v6: 48 };
+
     #[test]
     fn error_names_invalid_key() {
         for (toml, named) in [
@@ -248,7 +270,7 @@ mod tests {
             ("url = 'http://a'\nrequests-max = 0", Some("origin: requests-max = 0: write 1 to")),
         ] {
             let rule: OriginRule = toml::from_str(toml).unwrap();
-            let error = OriginServer::new(&rule).err().map(|e| format!("{e:#}"));
+            let error = OriginServer::new(&rule, LENGTHS).err().map(|e| format!("{e:#}"));
             match (&error, named) {
                 (None, None) => (),
                 (Some(error), Some(named)) => {
@@ -262,7 +284,7 @@ mod tests {
     #[test]
     fn target_is_put_behind_the_address() {
         let rule: OriginRule = toml::from_str("url = 'http://[::1]:8080/'").unwrap();
-        let origin = OriginServer::new(&rule).unwrap();
+        let origin = OriginServer::new(&rule, LENGTHS).unwrap();
         assert_eq!(origin.uri("/a%20b?c=d").unwrap(), "http://[::1]:8080/a%20b?c=d");
     }
 }

@@ -277,6 +277,13 @@ impl UdpClient {
         self.received.responses.remove(&stream).unwrap()
     }
 
+    /// Tells the server that a response is not wanted any longer.
+    pub fn cancel(&mut self, stream: u64) {
+        let code = h3::WireErrorCode::RequestCancelled as u64;
+        self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code).unwrap();
+        self.send();
+    }
+
     /// A whole GET.
     pub fn get(&mut self, path: &str) -> ClientResponse {
         let stream = self.request("GET", path);
