@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -20,8 +21,11 @@ use self::scripted::ScriptedOrigin;
 use crate::support::certify::certify;
 use crate::support::client::ClientLimits;
 use crate::support::client::UdpClient;
+use crate::support::lab::emulate;
+use crate::support::lab::StoreFolder;
 use crate::support::metrics;
 use crate::support::process::server_command;
+use crate::support::process::sibling;
 use crate::support::process::Running;
 use crate::support::tcp_client;
 use crate::support::tcp_client::TcpClient;
@@ -550,6 +554,45 @@ fn origin_has_no_more_requests_than_it_may() {
     });
     client.close();
     assert!(server.stop().success());
+}
+
+/// 50 Mbit/s and 40 ms hold 250 kB.
+const PATH: &str = "--rate 50 --rtt 40 --buffer 250000";
+const DOWNLOAD_BYTES: usize = 6_000_000;
+
+#[test]
+fn second_download_from_an_origin_jumps() {
+    let origin = ScriptedOrigin::start(|target| {
+        let body = vec![b'x'; DOWNLOAD_BYTES];
+        match target {
+            "/app/length" => {
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {DOWNLOAD_BYTES}\r\n\r\n");
+                vec![send(&head), Act::Send(body)]
+            }
+            _ => vec![send("HTTP/1.1 200 OK\r\n\r\n"), Act::Send(body), Act::Close],
+        }
+    });
+    for path in ["/app/length", "/app/none"] {
+        let folder = StoreFolder::new();
+        let dir = tempfile::tempdir().unwrap();
+        write_config(dir.path(), origin.address, "");
+        let config = dir.path().join("edge.toml");
+        let download = |run: &str| {
+            let (mut server, address) = folder.serve(run, &["--config", config.to_str().unwrap()]);
+            let mut emulator = emulate(address, PATH);
+            let url = format!("https://{}{path}", emulator.address());
+            let mut client = Command::new(sibling("edge-client"));
+            let (status, said) = Running::start(client.args([&url, "--insecure"])).end();
+            assert!(status.success(), "{said:?}");
+            assert!(server.stop().success() && emulator.stop().success());
+            let phases = folder.phases(run);
+            phases.into_iter().take(2).map(|change| change.what).collect::<Vec<_>>()
+        };
+        assert_eq!(download("first"), ["normal: no_saved_set"], "{path}");
+        // On a busy machine the reply of the store may come too late for a jump.
+        let jump = ["reconnaissance", "unvalidated: congestion_window_limited"];
+        assert!((0..10).any(|run| download(&format!("later-{run}")) == jump), "{path}");
+    }
 }
 
 #[test]
