@@ -274,6 +274,10 @@ pub struct OriginRule {
     #[serde(rename = "body-timeout")]
     pub body_timeout: Option<u32>,
 
+    /// The most bytes of a request's content.
+    #[serde(rename = "content-bytes-max")]
+    pub content_bytes_max: Option<u64>,
+
     /// Requests that it may have at a time.
     #[serde(rename = "requests-max")]
     pub requests_max: Option<u32>,
@@ -552,6 +556,7 @@ mod tests {
             header-timeout = 2
             body-timeout = 3
             requests-max = 4
+            content-bytes-max = 5
 
             [[host]]
             names = ["www.example.org"]
@@ -598,6 +603,7 @@ mod tests {
         let origin = &default_host.origin.as_ref().unwrap()[0];
         let times = [origin.connect_timeout, origin.header_timeout, origin.body_timeout];
         assert_eq!((times, origin.requests_max), ([1, 2, 3].map(Some), Some(4)));
+        assert_eq!(origin.content_bytes_max, Some(5));
         assert_eq!(origin.ca.as_deref(), Some(Path::new("/ca.pem")));
         assert_eq!(origin.position.to_string(), "line 37, column 13");
         assert_eq!(named.origin, default_host.origin);

@@ -62,6 +62,7 @@ use crate::content::origin::fields::ForwardedClient;
 use crate::content::origin::forwarding::ForwardedRequest;
 use crate::content::origin::forwarding::ForwardedResponse;
 use crate::content::origin::server::OriginServer;
+use crate::content::origin::upload::OriginContent;
 use crate::content::origin::HostOrigins;
 use crate::content::present::present;
 use crate::content::root::Root;
@@ -387,6 +388,9 @@ impl VirtualHost {
             OriginError::Loop.outcome().count();
             return Handling::Respond(self.origin_error(&OriginError::Loop, request, client));
         }
+        if request.content_length.is_some_and(|length| length > origin.content_bytes_max) {
+            return Handling::Respond(self.refuse(413, request));
+        }
         let address = (client.addresses)().first().copied();
         let uri = address.zip(origin.uri(&target).ok());
         let Some((address, uri)) = uri else { return Handling::Respond(self.refuse(400, request)) };
@@ -396,12 +400,11 @@ impl VirtualHost {
             is_early,
             is_authenticated: grant.user.is_some(),
         };
-        let mut forwarded = hyper::Request::new(String::new());
+        let mut forwarded = hyper::Request::new(OriginContent::default());
         *forwarded.uri_mut() = uri;
         *forwarded.headers_mut() = fields::to_origin(request, forwarded_client);
-        if request.method == Method::Head {
-            *forwarded.method_mut() = hyper::Method::HEAD;
-        }
+        // It is one of those that are forwarded.
+        *forwarded.method_mut() = request.method_name.parse().unwrap_or_default();
         let request = forwarded;
         Handling::Forward(Box::new(ForwardedRequest { origin, request, client: address, grant }))
     }
@@ -505,17 +508,20 @@ impl VirtualHost {
                 return Ok(response.into());
             }
         }
-        if !matches!(request.method, Method::Get | Method::Head) {
+        let url_path = UrlPath::parse(path);
+        let decoded = url_path.as_ref().map(UrlPath::decoded);
+        let origin = decoded.as_deref().and_then(|decoded| self.origins.find(decoded));
+        let origin = origin.filter(|_| origin::is_forwarded(request.method_name));
+        if origin.is_none() && !matches!(request.method, Method::Get | Method::Head) {
             return Ok(Response::method_not_allowed(ALLOWED).into());
         }
-        let Some(url_path) = UrlPath::parse(path) else {
+        let Some((url_path, decoded)) = url_path.zip(decoded) else {
             return Ok(self.error_response(400, permit).into());
         };
-        let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
             return Ok(Response::redirect(status, to).into());
         }
-        if let Some(origin) = self.origins.find(&decoded) {
+        if let Some(origin) = origin {
             let (origin, target) = (Arc::clone(origin), encode(&decoded) + query);
             return Err(Diversion::Origin(OriginTarget { origin, target }));
         }

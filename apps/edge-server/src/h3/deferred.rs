@@ -60,6 +60,12 @@ impl DeferredRequests {
         self.waiting.get_mut(&stream)
     }
 
+    /// Returns whether a request waits for the check of its password.
+    pub fn awaits_check(&self, stream: u64) -> bool {
+        let waiting = self.waiting.get(&stream);
+        waiting.is_some_and(|request| matches!(request.awaited, Awaited::Check(_)))
+    }
+
     pub fn contains(&self, stream: u64) -> bool {
         self.waiting.contains_key(&stream)
     }

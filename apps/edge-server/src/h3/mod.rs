@@ -61,6 +61,7 @@ use crate::h3::scheduler::Scheduler;
 use crate::h3::send_quota::SendQuota;
 use crate::h3::stall_detector::StallDetector;
 use crate::http::body::PendingChunk;
+use crate::http::body_stream::StreamWriter;
 use crate::http::exchange::Protocol;
 use crate::http::request;
 use crate::http::request::FieldLine;
@@ -114,6 +115,12 @@ pub struct Session {
 
     /// Requests that wait for the check of their password, or for an origin.
     deferred: DeferredRequests,
+
+    /// Where the content of requests for origins goes, by stream, until it has ended.
+    uploads: HashMap<u64, StreamWriter>,
+
+    /// Streams with content that was left unread.
+    unread: Vec<u64>,
 
     exchanges: Exchanges,
 
@@ -203,6 +210,8 @@ impl Session {
             responses: Scheduler::default(),
             request_bodies: HashMap::default(),
             deferred: DeferredRequests::default(),
+            uploads: HashMap::default(),
+            unread: Vec::new(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
             goaway_id: None,
@@ -244,7 +253,8 @@ impl Session {
     /// exchanges under way.
     pub fn kept_request_bytes(&self) -> u64 {
         let of_requests = self.exchanges.kept_bytes() + self.deferred.kept_bytes();
-        self.h3.unfinished_frame_bytes() as u64 + of_requests
+        let of_uploads: u64 = self.uploads.values().map(StreamWriter::queued_bytes).sum();
+        self.h3.unfinished_frame_bytes() as u64 + of_requests + of_uploads
     }
 
     /// Returns the bytes of responses that the transport has not taken yet.
@@ -277,6 +287,9 @@ impl Session {
         self.exchanges.finish_acknowledged(quic, context.now);
         self.cancel_stopped(quic);
         let mut any = self.handle_deferred(quic, context);
+        for stream in std::mem::take(&mut self.unread) {
+            self.on_data(quic, stream, context);
+        }
         let mut events = Vec::new();
         loop {
             self.poll_ahead(quic, &mut events);
@@ -415,7 +428,11 @@ impl Session {
         };
         let awaited = match handling {
             Handling::Check(check) => (context.check)(stream, *check).map(Awaited::Check),
-            Handling::Forward(forwarded) => {
+            Handling::Forward(mut forwarded) => {
+                if stage == ContentStage::More && !request.method.is_safe() {
+                    let upload = forwarded.upload(request.content_length);
+                    self.uploads.insert(stream, upload);
+                }
                 // Its first look registers the waker.
                 (context.waker)(stream).wake();
                 Ok(Awaited::Origin(forwarded.send()))
@@ -434,6 +451,8 @@ impl Session {
                 // A stream gets no second one.
                 body.continued |=
                     !body.continued && self.send_hints(quic, stream, virtual_host, request);
+                let is_awaited = request.expects_continue() && self.uploads.contains_key(&stream);
+                body.continued |= is_awaited && self.send_continue(quic, stream);
                 self.defer(stream, list, awaited, (body, stage));
             }
             Err(refusal) => {
@@ -475,10 +494,17 @@ impl Session {
         let with_body = request.method != Method::Head;
         self.respond(stream, response, with_body, body, context.wall_now);
         match stage {
-            ContentStage::More if is_error => self.stop_request(quic, stream),
+            ContentStage::More if is_error && !self.is_taken(stream) => {
+                self.stop_request(quic, stream);
+            }
             ContentStage::More => drop(self.request_bodies.insert(stream, body)),
             ContentStage::Last | ContentStage::Complete => (),
         }
+    }
+
+    /// Returns whether an origin still takes the content of a request.
+    fn is_taken(&self, stream: u64) -> bool {
+        self.uploads.get(&stream).is_some_and(|upload| !upload.is_abandoned())
     }
 
     /// Begins to receive an upload, or responds if all of it has come.
@@ -511,6 +537,9 @@ impl Session {
             Some(response) => response.on_woken(),
             None => self.deferred.on_ready(stream),
         }
+        if self.uploads.contains_key(&stream) {
+            self.unread.push(stream);
+        }
     }
 
     /// Handles the requests again that need not wait any longer. Returns whether there were any.
@@ -528,6 +557,9 @@ impl Session {
             let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
             body.priority = priority;
             self.handle(quic, *stream, (&request, &list), (body, stage), attempt, context);
+            if stage == ContentStage::More {
+                self.unread.push(*stream);
+            }
         }
         !ready.is_empty()
     }
@@ -578,9 +610,23 @@ impl Session {
         self.responses.insert(writer.after_interim(body.continued).into());
     }
 
-    /// Reads content of a request, which is counted and not kept.
+    /// Reads content of a request, which is counted, and kept for an origin alone. What comes while a
+    /// password is checked stays unread: an origin may be to have it.
     fn on_data(&mut self, quic: &mut Quic, stream: u64, context: &mut RequestContext<'_>) {
-        while let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) {
+        if self.deferred.awaits_check(stream) {
+            return;
+        }
+        let waker = (context.waker)(stream);
+        loop {
+            let upload = self.uploads.get(&stream);
+            let mut cx = Context::from_waker(&waker);
+            if upload.is_some_and(|upload| upload.poll_room(&mut cx).is_pending()) {
+                return;
+            }
+            let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) else { return };
+            if let Some(upload) = upload {
+                upload.push(Bytes::copy_from_slice(&context.scratch[..count]));
+            }
             self.received_bytes += count as u64;
             let Some(body) = self.request_bodies.get_mut(&stream) else { continue };
             match body.receive(count as u64) {
@@ -602,6 +648,9 @@ impl Session {
         let Some(body) = self.request_bodies.remove(&stream) else { return };
         if !body.is_complete() {
             return self.abort(quic, stream, "less content than Content-Length");
+        }
+        if let Some(upload) = self.uploads.remove(&stream) {
+            upload.finish();
         }
         if let Some(waiting) = self.deferred.get_mut(stream) {
             waiting.ended = Some(body);
@@ -801,6 +850,7 @@ impl Session {
 
     fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         self.request_bodies.remove(&stream);
+        self.uploads.remove(&stream);
         if !quic.stream_finished(stream) {
             let _ = quic.stream_shutdown(stream, Shutdown::Read, code as u64);
         }
@@ -810,6 +860,7 @@ impl Session {
     fn cancel(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
         self.deferred.remove(stream);
+        self.uploads.remove(&stream);
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }

@@ -33,6 +33,19 @@ pub struct StreamWait {
     offset: u64,
 }
 
+/// Look at a stream's progress.
+pub struct StreamMonitor(Arc<SharedStream>);
+
+/// Progress of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamProgress {
+    pub released_bytes: u64,
+    pub is_ended: bool,
+
+    /// It waits for its writer.
+    pub is_empty: bool,
+}
+
 struct SharedStream(Mutex<StreamState>);
 
 #[derive(Default)]
@@ -98,18 +111,37 @@ impl StreamWriter {
     ///
     /// The reader is gone.
     pub async fn room(&self) -> Result<(), Abandoned> {
-        poll_fn(|cx| {
-            let mut state = self.0.state();
-            if state.is_abandoned {
-                return Poll::Ready(Err(Abandoned));
-            }
-            if state.has_room() {
-                return Poll::Ready(Ok(()));
-            }
-            state.writer = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await
+        poll_fn(|cx| self.poll_room(cx)).await;
+        match self.is_abandoned() {
+            true => Err(Abandoned),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns when the stream has room, or its reader is gone.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.state();
+        if state.is_abandoned || state.has_room() {
+            return Poll::Ready(());
+        }
+        state.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns whether the reader is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.state().is_abandoned
+    }
+
+    /// Returns whether the stream waits for its reader.
+    pub fn is_full(&self) -> bool {
+        let state = self.0.state();
+        !state.is_abandoned && !state.has_room()
+    }
+
+    /// Returns how many bytes are queued.
+    pub fn queued_bytes(&self) -> u64 {
+        self.0.state().queued_bytes
     }
 
     /// Waits until the reader is gone.
@@ -218,6 +250,11 @@ impl StreamReader {
         writer.into_iter().for_each(Waker::wake);
     }
 
+    /// Returns what tells of its progress.
+    pub fn monitor(&self) -> StreamMonitor {
+        StreamMonitor(Arc::clone(&self.0))
+    }
+
     /// Returns a wait for what comes from `offset` on.
     pub fn wait(&self, offset: u64) -> StreamWait {
         StreamWait { stream: Arc::clone(&self.0), offset }
@@ -251,6 +288,17 @@ impl StreamWait {
         }
         state.reader = Some(cx.waker().clone());
         Poll::Pending
+    }
+}
+
+impl StreamMonitor {
+    pub fn progress(&self) -> StreamProgress {
+        let state = self.0.state();
+        StreamProgress {
+            released_bytes: state.released,
+            is_ended: state.end.is_some(),
+            is_empty: state.chunks.is_empty(),
+        }
     }
 }
 

@@ -29,6 +29,9 @@ pub struct Request<'a> {
 
     pub method: Method,
 
+    /// Its name, a token.
+    pub method_name: &'a str,
+
     /// Host, with the port if there is one.
     pub authority: &'a str,
 
@@ -109,6 +112,7 @@ impl<'a> Request<'a> {
         }
         let mut request = Self {
             method: Method::Other,
+            method_name: "",
             authority: "",
             host: "",
             target: text(pseudo.path.unwrap_or_default())?,
@@ -117,6 +121,7 @@ impl<'a> Request<'a> {
         };
         let authority = request.authority(&pseudo)?;
         request.method = pseudo.method(authority)?;
+        request.method_name = text(pseudo.method.unwrap_or_default())?;
         request.host = host_of(authority).ok_or(RequestError::Refused(400))?;
         request.authority = authority;
         Ok(request)

@@ -11,6 +11,7 @@ use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::RequestSummary;
 use crate::http::response::Response;
+use crate::tcp::activity::ConnectionActivity;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::telemetry::access_log::LogLine;
@@ -90,6 +91,11 @@ impl TcpExchange {
             (true, false) => self.peer.activity.on_origin_wait_end(clock::now()),
             _ => (),
         }
+    }
+
+    /// Returns the activity of the connection.
+    pub fn activity(&self) -> Arc<ConnectionActivity> {
+        Arc::clone(&self.peer.activity)
     }
 
     /// Returns the version of HTTP.

@@ -22,9 +22,12 @@ use crate::admission::file_limits::FileReaders;
 use crate::content::access::password_checker::CheckWaiter;
 use crate::content::client_context::ClientContext;
 use crate::content::origin::fields::connection_options;
+use crate::content::origin::forwarding::ForwardedRequest;
+use crate::content::origin::forwarding::ForwardedResponse;
 use crate::content::speedtest;
 use crate::content::Attempt;
 use crate::content::Handling;
+use crate::http::body_stream::StreamWriter;
 use crate::http::date::http_date;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::RequestSummary;
@@ -35,6 +38,7 @@ use crate::http::request::RequestError;
 use crate::http::response::ConnectionEffect;
 use crate::http::response::Response;
 use crate::resume::report::ConnectionReport;
+use crate::tcp::activity::ConnectionActivity;
 use crate::tcp::exchange::TcpExchange;
 use crate::tcp::peer::Peer;
 use crate::tcp::response_body::ResponseBody;
@@ -157,11 +161,13 @@ async fn respond_to(
     content: Incoming,
     exchange: &mut TcpExchange,
 ) -> Response {
+    let mut content = Some(content);
     let mut attempt = Attempt::First;
     loop {
         match handle(peer, lines, attempt, exchange.protocol()) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max, user } => {
+                let Some(content) = content.take() else { return last(500) };
                 let response = receive(content, bytes_max, exchange).await;
                 return Response { user, ..response };
             }
@@ -175,9 +181,56 @@ async fn respond_to(
                 attempt = Attempt::AfterCheck;
             }
             Handling::Forward(forwarded) => {
-                exchange.set_awaiting_origin(true);
-                attempt = Attempt::Forwarded(forwarded.send().await.into());
-                exchange.set_awaiting_origin(false);
+                attempt = Attempt::Forwarded(forward(*forwarded, content.take(), exchange).await);
+            }
+        }
+    }
+}
+
+/// Forwards a request with its content, and waits for the response. The origin may have that before all
+/// of the content has come.
+async fn forward(
+    mut forwarded: ForwardedRequest,
+    content: Option<Incoming>,
+    exchange: &mut TcpExchange,
+) -> Box<ForwardedResponse> {
+    let content = content.filter(|content| !content.is_end_stream() && !forwarded.is_safe());
+    let Some(content) = content else {
+        exchange.set_awaiting_origin(true);
+        let response = forwarded.send().await;
+        exchange.set_awaiting_origin(false);
+        return response.into();
+    };
+    let upload = forwarded.upload(content.size_hint().exact());
+    let mut copying = Box::pin(copy(content, upload, exchange.activity()));
+    let mut pending = forwarded.send();
+    tokio::select! {
+        biased;
+        response = &mut pending => {
+            tokio::spawn(copying);
+            return response.into();
+        }
+        () = &mut copying => (),
+    }
+    exchange.set_awaiting_origin(true);
+    let response = pending.await;
+    exchange.set_awaiting_origin(false);
+    response.into()
+}
+
+/// Copies content to an origin as far as there is room for it. What comes later than the origin wants it
+/// is left out.
+async fn copy(mut content: Incoming, upload: StreamWriter, activity: Arc<ConnectionActivity>) {
+    while upload.room().await.is_ok() {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
+        match frame.await {
+            None => return upload.finish(),
+            // The stream is broken.
+            Some(Err(_)) => return,
+            Some(Ok(frame)) => {
+                let Ok(bytes) = frame.into_data() else { continue };
+                activity.on_moved(bytes.len() as u64);
+                upload.push(bytes);
             }
         }
     }

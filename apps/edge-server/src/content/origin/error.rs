@@ -22,6 +22,9 @@ pub enum OriginError {
     /// The origin ends the connection, or sends no valid response.
     Malformed(String),
 
+    /// The client's content is longer than it may be, or breaks off.
+    Content { is_too_long: bool },
+
     /// It has as many requests as it may have.
     Busy,
 
@@ -52,6 +55,8 @@ impl OriginError {
         match self {
             Self::Unreachable(_) | Self::Malformed(_) => 502,
             Self::Timeout => 504,
+            Self::Content { is_too_long: true } => 413,
+            Self::Content { is_too_long: false } => 400,
             Self::Busy => 503,
             Self::Loop => 508,
         }
@@ -63,6 +68,7 @@ impl OriginError {
             Self::Unreachable(_) => OriginOutcome::Unreachable,
             Self::Timeout => OriginOutcome::Timeout,
             Self::Malformed(_) => OriginOutcome::Malformed,
+            Self::Content { .. } => OriginOutcome::Cancelled,
             Self::Busy => OriginOutcome::Busy,
             Self::Loop => OriginOutcome::Loop,
         }
@@ -75,6 +81,9 @@ impl fmt::Display for OriginError {
             Self::Unreachable(why) => write!(f, "cannot connect: {why}"),
             Self::Timeout => write!(f, "no response in time"),
             Self::Malformed(why) => write!(f, "no valid response: {why}"),
+            Self::Content { .. } => {
+                write!(f, "the content of the request is too long, or breaks off")
+            }
             Self::Busy => write!(f, "it has requests-max requests"),
             Self::Loop => write!(f, "the request has been here before"),
         }

@@ -25,6 +25,7 @@ use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::fields::from_origin;
 use crate::content::origin::server::OriginServer;
+use crate::content::origin::upload::OriginContent;
 use crate::http::body::Body;
 use crate::http::body_stream::stream;
 use crate::http::body_stream::Abandoned;
@@ -38,7 +39,7 @@ type OriginResult = Result<Response, OriginError>;
 #[derive(Debug)]
 pub struct ForwardedRequest {
     pub origin: Arc<OriginServer>,
-    pub request: Request<String>,
+    pub request: Request<OriginContent>,
     pub client: IpAddr,
 
     /// What the access rules grant.
@@ -59,6 +60,18 @@ pub struct ForwardedResponse {
 }
 
 impl ForwardedRequest {
+    /// Returns where the content of the request is to go, if it has some. It may have a length.
+    pub fn upload(&mut self, length: Option<u64>) -> StreamWriter {
+        let (writer, reader) = stream(length);
+        *self.request.body_mut() = OriginContent::new(reader, self.origin.content_bytes_max);
+        writer
+    }
+
+    /// Returns whether it reads alone, and so has no content that matters.
+    pub fn is_safe(&self) -> bool {
+        [Method::GET, Method::HEAD].contains(self.request.method())
+    }
+
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
         let Self { origin, request, client, grant } = self;
@@ -93,7 +106,7 @@ impl Future for PendingForward {
 /// Forwards a request and its response. Returns how that ended.
 async fn forward(
     origin: &OriginServer,
-    request: Request<String>,
+    request: Request<OriginContent>,
     mut sender: oneshot::Sender<OriginResult>,
 ) -> OriginOutcome {
     let (method, uri) = (request.method().clone(), request.uri().clone());

@@ -5,6 +5,7 @@ pub mod error;
 pub mod fields;
 pub mod forwarding;
 pub mod server;
+pub mod upload;
 mod vacancies;
 
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use crate::config::file::Host;
 use crate::config::file::OriginRule;
 use crate::content::origin::server::OriginServer;
 use crate::content::path_pattern::PathPattern;
+
+/// Methods that are forwarded.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Origins of a host, by the paths that they have.
 #[derive(Clone, Debug)]
@@ -43,6 +47,11 @@ impl HostOrigins {
     pub fn find(&self, path: &str) -> Option<&Arc<OriginServer>> {
         self.0.iter().find(|rule| rule.path.is_match(path)).map(|rule| &rule.origin)
     }
+}
+
+/// Returns whether requests with a method are forwarded.
+pub fn is_forwarded(method: &str) -> bool {
+    METHODS.contains(&method)
 }
 
 impl PathOrigin {

@@ -1,8 +1,10 @@
 //! Origin server: its address and time-outs, and the connections to it, which requests share.
 
 use std::error::Error;
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -32,8 +34,10 @@ use crate::admission::thread_priority;
 use crate::config::file::OriginRule;
 use crate::content::origin::connector::OriginConnector;
 use crate::content::origin::error::OriginError;
+use crate::content::origin::upload::OriginContent;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::content::origin::vacancies::OriginVacancies;
+use crate::http::body_stream::StreamMonitor;
 use crate::http::request;
 use crate::http::request::FieldLine;
 
@@ -49,6 +53,9 @@ const SECONDS_MAX: u32 = 3600;
 /// Requests that an origin may have at a time by default, and at most.
 const REQUESTS: u32 = 512;
 const REQUESTS_MAX: u32 = 65_536;
+
+/// The most bytes of a request's content by default.
+const CONTENT_BYTES_MAX: u64 = 1 << 30;
 
 /// How long a connection without a request is kept, and how many are.
 const IDLE_TIME: Duration = Duration::from_secs(30);
@@ -68,12 +75,12 @@ const THREADS_MAX: usize = 8;
 /// Threads of all origins, which a reload keeps.
 static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
 
-/// Client of one origin. Its requests have no content.
+/// Client of one origin.
 #[derive(Debug)]
 pub struct OriginServer {
     scheme: Scheme,
     authority: String,
-    client: Client<OriginConnector, String>,
+    client: Client<OriginConnector, OriginContent>,
     pub runtime: &'static Runtime,
 
     vacancies: Arc<OriginVacancies>,
@@ -82,6 +89,7 @@ pub struct OriginServer {
     prefix_lengths: PrefixLengths,
     header_time: Duration,
     pub body_time: Duration,
+    pub content_bytes_max: u64,
 }
 
 impl OriginServer {
@@ -98,6 +106,7 @@ impl OriginServer {
         let connect_time = time("connect-timeout", *connect_timeout, CONNECT_SECONDS)?;
         let header_time = time("header-timeout", *header_timeout, HEADER_SECONDS)?;
         let body_time = time("body-timeout", *body_timeout, BODY_SECONDS)?;
+        let content_bytes_max = rule.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX);
         let requests_max = rule.requests_max.unwrap_or(REQUESTS);
         ensure!(
             (1..=REQUESTS_MAX).contains(&requests_max),
@@ -121,6 +130,7 @@ impl OriginServer {
             prefix_lengths,
             header_time,
             body_time,
+            content_bytes_max,
         })
     }
 
@@ -141,19 +151,24 @@ impl OriginServer {
     }
 
     /// Sends a request, and returns the response once it has begun. A request on a connection that
-    /// ends before is sent once more: it changes nothing (RFC 9110, 9.2.2).
+    /// ends before is sent once more if it changes nothing (RFC 9110, 9.2.2).
     ///
     /// # Errors
     ///
     /// There is no response.
-    pub async fn fetch(&self, request: Request<String>) -> Result<Response<Incoming>, OriginError> {
-        let fetched = timeout(self.header_time, async {
-            match self.client.request(request.clone()).await {
-                Err(e) if has_ended(&e) => self.client.request(request).await,
-                result => result,
+    pub async fn fetch(
+        &self,
+        request: Request<OriginContent>,
+    ) -> Result<Response<Incoming>, OriginError> {
+        let (again, monitor) = (repetition(&request), request.body().monitor());
+        let fetching = async {
+            match (self.client.request(request).await, again) {
+                (Err(e), Some(again)) if has_ended(&e) => self.client.request(again).await,
+                (result, _) => result,
             }
-        });
-        let response = fetched.await.map_err(|_| OriginError::Timeout)?.map_err(|e| error(&e))?;
+        };
+        let fetched = self.in_time(fetching, monitor).await.ok_or(OriginError::Timeout)?;
+        let response = fetched.map_err(|e| error(&e))?;
         match response.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
                 Err(OriginError::Malformed("101, which was not asked for".to_owned()))
@@ -164,6 +179,41 @@ impl OriginServer {
             _ => Ok(response),
         }
     }
+
+    /// Waits for a response, as long as content moves, or its client has to send more of it. The
+    /// header's time begins then.
+    async fn in_time<T>(
+        &self,
+        fetching: impl Future<Output = T>,
+        monitor: Option<StreamMonitor>,
+    ) -> Option<T> {
+        let mut fetching = pin!(fetching);
+        let look = || monitor.as_ref().map(StreamMonitor::progress);
+        let mut before = look();
+        loop {
+            if let Ok(fetched) = timeout(self.header_time, &mut fetching).await {
+                return Some(fetched);
+            }
+            let now = look()?;
+            let awaits_client = now.is_empty && !now.is_ended;
+            if !awaits_client && before == Some(now) {
+                return None;
+            }
+            before = Some(now);
+        }
+    }
+}
+
+/// Returns a request to be sent once more, if it is safe and without content.
+fn repetition(request: &Request<OriginContent>) -> Option<Request<OriginContent>> {
+    if !request.body().is_none() || !request.method().is_safe() {
+        return None;
+    }
+    let mut again = Request::new(OriginContent::default());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    Some(again)
 }
 
 /// Returns the size of a header section, in bytes.
@@ -226,6 +276,13 @@ fn has_ended(error: &legacy::Error) -> bool {
 fn error(error: &legacy::Error) -> OriginError {
     let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let why = causes(error).last().map_or_else(|| error.to_string(), ToString::to_string);
+    let of_kind = |kind| move |error: &io::Error| error.kind() == kind;
+    let is_of = |kind| causes(error).any(|cause| cause.downcast_ref().is_some_and(of_kind(kind)));
+    let is_too_long = is_of(io::ErrorKind::FileTooLarge);
+    let is_user = |error: &hyper::Error| error.is_user();
+    if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_user)) {
+        return OriginError::Content { is_too_long };
+    }
     match error.is_connect() {
         true if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_late)) => {
             OriginError::Timeout

@@ -20,10 +20,13 @@ pub enum Act {
     /// Sends so many responses with the status 103.
     Inform(usize),
 
+    /// Receives the content of the request, and responds with it.
+    Echo,
+
     /// Sends content without an end, until the connection ends.
     Flood,
 
-    /// Waits until the server ends the connection.
+    /// Takes content, and waits until the server ends the connection.
     Wait,
 
     /// Ends the connection, or resets it.
@@ -93,9 +96,9 @@ impl OriginState {
     fn serve(&self, mut stream: TcpStream, script: &dyn Fn(&str) -> Vec<Act>) {
         while let Some(head) = read_head(&mut stream) {
             let acts = script(target_of(&head));
-            self.requests.lock().unwrap().push(head);
+            self.requests.lock().unwrap().push(head.clone());
             for act in acts {
-                if !self.act(act, &mut stream) {
+                if !self.act(act, &head, &mut stream) {
                     return;
                 }
             }
@@ -103,12 +106,17 @@ impl OriginState {
     }
 
     /// Returns whether the connection goes on.
-    fn act(&self, act: Act, stream: &mut TcpStream) -> bool {
+    fn act(&self, act: Act, head: &str, stream: &mut TcpStream) -> bool {
         match act {
             Act::Send(bytes) => stream.write_all(&bytes).is_ok(),
             Act::Inform(count) => {
                 let head = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(count);
                 stream.write_all(&head).is_ok()
+            }
+            Act::Echo => {
+                let Some(content) = read_content(head, stream) else { return false };
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", content.len());
+                stream.write_all(&[head.as_bytes(), &content].concat()).is_ok()
             }
             Act::Flood => {
                 while let Ok(count) = stream.write(&[b'x'; 1 << 14]) {
@@ -118,7 +126,8 @@ impl OriginState {
                 false
             }
             Act::Wait => {
-                let _ = stream.read(&mut [0]);
+                let mut content = [0; 1 << 14];
+                while stream.read(&mut content).is_ok_and(|count| count > 0) {}
                 self.ended.fetch_add(1, Ordering::Relaxed);
                 false
             }
@@ -145,4 +154,32 @@ fn read_head(stream: &mut TcpStream) -> Option<String> {
         head.push(byte[0]);
     }
     String::from_utf8(head).ok()
+}
+
+/// Reads the content of a request, which has a length or comes in chunks.
+fn read_content(head: &str, stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+    if value("transfer-encoding: ").is_none() {
+        let length = value("content-length: ").map_or(0, |length| length.parse().unwrap());
+        return read_exact(stream, length);
+    }
+    let mut content = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.extend(read_exact(stream, 1)?);
+        }
+        let size = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim(), 16).unwrap();
+        content.extend(read_exact(stream, size)?);
+        read_exact(stream, 2)?;
+        if size == 0 {
+            return Some(content);
+        }
+    }
+}
+
+fn read_exact(stream: &mut TcpStream, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).ok()?;
+    Some(bytes)
 }
