@@ -42,6 +42,7 @@ use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
+use crate::content::origin::forwarding::ForwardedRequest;
 use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
 use crate::content::Attempt;
@@ -428,14 +429,8 @@ impl Session {
         };
         let awaited = match handling {
             Handling::Check(check) => (context.check)(stream, *check).map(Awaited::Check),
-            Handling::Forward(mut forwarded) => {
-                if stage == ContentStage::More && !request.method.is_safe() {
-                    let upload = forwarded.upload(request.content_length);
-                    self.uploads.insert(stream, upload);
-                }
-                // Its first look registers the waker.
-                (context.waker)(stream).wake();
-                Ok(Awaited::Origin(forwarded.send()))
+            Handling::Forward(forwarded) => {
+                Ok(self.forward(stream, request, *forwarded, stage, context))
             }
             Handling::Respond(response) => {
                 return self.respond_at(quic, stream, request, response, (body, stage), context);
@@ -460,6 +455,23 @@ impl Session {
                 self.respond_at(quic, stream, request, response, (body, stage), context);
             }
         }
+    }
+
+    /// Sends a request to its origin, and its content as that comes.
+    fn forward(
+        &mut self,
+        stream: u64,
+        request: &Request<'_>,
+        mut forwarded: ForwardedRequest,
+        stage: ContentStage,
+        context: &RequestContext<'_>,
+    ) -> Awaited {
+        if stage == ContentStage::More && !request.method.is_safe() {
+            self.uploads.insert(stream, forwarded.upload(request.content_length));
+        }
+        // Its first look registers the waker.
+        (context.waker)(stream).wake();
+        Awaited::Origin(forwarded.send())
     }
 
     /// Keeps a request until it need not wait any longer.

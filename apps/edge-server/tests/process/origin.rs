@@ -384,6 +384,37 @@ fn content_of_requests_reaches_the_origin() {
 }
 
 #[test]
+fn content_that_breaks_off_ends_the_request() {
+    let origin = ScriptedOrigin::start(|_| vec![Act::Wait]);
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, metrics_at) = serve(dir.path(), origin.address, "");
+
+    let mut over_udp = UdpClient::connect(address);
+    let headers = [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/app/"),
+        ("content-length", "9"),
+    ];
+    let stream = over_udp.upload(&headers, b"part");
+    assert!(over_udp.response(stream).reset.is_some());
+    over_udp.close();
+
+    let mut over_tcp = tcp_client::open(address, b"\x08http/1.1");
+    let part = b"POST /app/tcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\npart";
+    over_tcp.write_all(part).unwrap();
+    wait_until("it begins", || origin.requests("/app/tcp").len() == 1);
+    drop(over_tcp);
+    // That over HTTP/3 may have ended before it began.
+    let begun = || origin.requests("/app/").len() + 1;
+    wait_until("all end", || origin.ended() == begun() as u64);
+    let cancelled = "edge_server_origin_requests_total{outcome=\"cancelled\"}";
+    metrics::wait_until(metrics_at, cancelled, |count| count == 2);
+    assert!(server.stop().success());
+}
+
+#[test]
 fn head_has_the_fields_alone() {
     let origin = ScriptedOrigin::start(|target| match target {
         "/app/length" => vec![send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")],
