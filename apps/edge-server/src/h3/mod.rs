@@ -628,21 +628,15 @@ impl Session {
         if self.deferred.awaits_check(stream) {
             return;
         }
-        let waker = (context.waker)(stream);
-        loop {
-            let upload = self.uploads.get(&stream);
-            let mut cx = Context::from_waker(&waker);
-            if upload.is_some_and(|upload| upload.poll_room(&mut cx).is_pending()) {
-                return;
-            }
+        while self.has_room(stream, context) {
             let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) else { return };
-            if let Some(upload) = upload {
-                upload.push(Bytes::copy_from_slice(&context.scratch[..count]));
-            }
             self.received_bytes += count as u64;
             let Some(body) = self.request_bodies.get_mut(&stream) else { continue };
             match body.receive(count as u64) {
-                Ok(()) => (),
+                Ok(()) => {
+                    let bytes = || Bytes::copy_from_slice(&context.scratch[..count]);
+                    self.uploads.get(&stream).into_iter().for_each(|upload| upload.push(bytes()));
+                }
                 Err(Overflow::ContentLength) => {
                     return self.abort(quic, stream, "more content than Content-Length");
                 }
@@ -652,6 +646,15 @@ impl Session {
                     return self.stop_request(quic, stream);
                 }
             }
+        }
+    }
+
+    /// Returns whether content of a request can be read. If not, the stream is woken then.
+    fn has_room(&self, stream: u64, context: &RequestContext<'_>) -> bool {
+        let Some(upload) = self.uploads.get(&stream) else { return true };
+        !upload.is_full() || {
+            let waker = (context.waker)(stream);
+            upload.poll_room(&mut Context::from_waker(&waker)).is_ready()
         }
     }
 
