@@ -66,7 +66,7 @@ fn write_config(dir: &Path, origin: SocketAddr, more: &str) {
     let more = more.replace("DIR", dir.to_str().unwrap());
     let toml = format!(
         "[[host]]\n{more}\n[[host.origin]]\npath = '/app/**'\nurl = 'http://{origin}'\n\
-         header-timeout = 1\nbody-timeout = 1\n"
+         header-timeout = 2\nbody-timeout = 2\n"
     );
     fs::write(dir.join("edge.toml"), toml).unwrap();
 }
