@@ -266,7 +266,12 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         old_process.request_handover()?;
         notice!("took over");
     }
-    tcp.iter_mut().for_each(TcpServer::start);
+    if let Some((tcp, event_loop)) = tcp.as_mut().zip(workers.event_loops.first()) {
+        let mut part = event_loop.join_shutdown_barrier();
+        tcp.start(move |is_ready| {
+            let _ = if is_ready { part.is_complete() } else { part.withdraw() };
+        });
+    }
     let of_acme = Arc::clone(&control);
     let started_acme = acme.start(move || of_acme.reload_acme_certificates());
     started_acme.context("cannot start the thread of ACME")?;

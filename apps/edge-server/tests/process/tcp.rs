@@ -531,6 +531,32 @@ fn old_server_accepts_again_when_the_new_one_dies() {
     assert!(old.stop().success());
 }
 
+#[test]
+fn old_server_with_tcp_clients_alone_serves_again() {
+    let (line, mut old) = Line::begin();
+    let mut download = tcp_client::open(line.address, b"\x08http/1.1");
+    download.write_all(b"GET /bytes/30000000 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    download.read_exact(&mut [0]).unwrap();
+    let mut new = line.succeed();
+    old.wait_for("handed over");
+    // Longer than a server without clients stays.
+    thread::sleep(Duration::from_secs(3));
+    new.kill();
+    old.wait_for("serving again");
+    for version in VERSIONS {
+        let mut client = TcpClient::connect(line.address, "localhost", version);
+        assert_eq!(client.get("localhost", "/bytes/5", &[]).body().len(), 5, "{version:?}");
+    }
+    over_quic(line.address, "GET", "/bytes/5", &[]);
+    let mut newest = line.succeed();
+    old.wait_for_another("handed over", 1);
+    let mut rest = Vec::new();
+    let _ = download.read_to_end(&mut rest);
+    assert!(rest.len() >= 30_000_000, "{} bytes", rest.len());
+    assert!(old.end().0.success(), "it ends with its last client");
+    assert!(newest.stop().success());
+}
+
 // Its drain has stopped the socket.
 #[test]
 fn server_that_takes_over_from_one_that_drains_accepts() {
