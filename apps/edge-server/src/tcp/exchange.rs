@@ -75,7 +75,7 @@ impl TcpExchange {
 
     /// Notes that the response waits for its rate until then.
     pub fn on_wait(&self, until: Instant) {
-        self.peer.activity.on_wait(until);
+        self.peer.activity.on_wait(until, clock::now());
     }
 
     /// Notes that the connection has taken more of the response, or all of it.
