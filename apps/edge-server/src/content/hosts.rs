@@ -12,6 +12,7 @@ use crate::config::host_map::HostMap;
 use crate::config::preflight::resolved;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
+use crate::content::access::rule_limiters::RuleLimiters;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
@@ -27,6 +28,9 @@ pub struct VirtualHosts {
 
     /// Compressor of all hosts, if there is one.
     compressor: Option<Arc<Compressor>>,
+
+    /// Limiters of the access rules of all hosts.
+    limiters: Arc<RuleLimiters>,
 }
 
 impl VirtualHosts {
@@ -36,14 +40,25 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_after(config, Arc::default())
+    }
+
+    /// Opens the hosts of a new configuration, whose access rules go on limiting if they are unchanged.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the host, and the unusable key or folder.
+    pub fn reopen(&self, config: &Config) -> anyhow::Result<Self> {
+        Self::open_after(config, Arc::clone(&self.limiters))
+    }
+
+    fn open_after(config: &Config, limiters: Arc<RuleLimiters>) -> anyhow::Result<Self> {
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
         let bytes_max = config.flags.compression_cache_max;
         let compressor = (bytes_max > 0).then(|| Arc::new(Compressor::new(bytes_max)));
-        let mut resources = AccessResources::new(PrefixLengths {
-            v4: config.flags.prefix_v4,
-            v6: config.flags.prefix_v6,
-        });
+        let lengths = PrefixLengths { v4: config.flags.prefix_v4, v6: config.flags.prefix_v6 };
+        let mut resources = AccessResources::new(lengths, limiters);
         let mut open = |host: &Host, number: u32| {
             let mut opened = open(config, host, &mut resources)?;
             if let Some(cache) = &cache {
@@ -65,7 +80,7 @@ impl VirtualHosts {
             }
         }
         open_doors(config).iter().for_each(|line| warn!("{line}"));
-        Ok(Self { named, default, compressor })
+        Ok(Self { named, default, compressor, limiters: resources.into_limiters() })
     }
 
     /// Starts the threads that compress files.
@@ -173,6 +188,10 @@ fn open_doors(config: &Config) -> Vec<String> {
 mod tests {
     use super::*;
 
+    use std::time::Duration;
+
+    use crate::content::tests::request;
+
     #[test]
     fn access_rules_that_another_name_gets_around_are_warned_of() {
         let dir = tempfile::tempdir().unwrap();
@@ -194,6 +213,35 @@ mod tests {
             let words = words.into_iter().chain(file.to_str());
             let config = crate::config::parse(words).unwrap();
             assert_eq!(open_doors(&config).len(), expected, "{toml}");
+        }
+    }
+
+    #[test]
+    fn limiters_of_unchanged_hosts_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
+        let rule = "[[host.access]]\nrequests-per-second = 1\n";
+        let host = |name: &str| format!("[[host]]\nnames = ['{name}']\n{rule}");
+        let open = |toml: &str, previous: Option<&VirtualHosts>| {
+            std::fs::write(&file, toml).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
+            let config = crate::config::parse(args.into_iter().chain(file.to_str())).unwrap();
+            previous
+                .map_or_else(|| VirtualHosts::open(&config), |previous| previous.reopen(&config))
+        };
+        let respond = |hosts: &VirtualHosts, name: &str| {
+            request(hosts.find(name), "GET", "/edge.toml", &[], Duration::ZERO).status
+        };
+        let _clock = quiche::clock::Simulation::start(1, Duration::ZERO);
+        let mut hosts = open(&(host("a") + &host("b")), None).unwrap();
+        assert_eq!(respond(&hosts, "a"), 200);
+        for (toml, statuses) in [
+            (host("a") + &host("b"), [429, 200]),
+            (format!("{}[[host]]\n{rule}", host("b")), [200, 429]),
+        ] {
+            hosts = open(&toml, Some(&hosts)).unwrap();
+            let found = ["a", "b"].map(|name| respond(&hosts, name));
+            assert_eq!(found, statuses, "{toml}");
         }
     }
 

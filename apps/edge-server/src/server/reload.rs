@@ -12,7 +12,6 @@ use crate::config::listener;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::server::resources::Resources;
@@ -85,7 +84,7 @@ impl Reloader {
         config.flags.resume = self.resume;
         acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
         let resources = Resources {
-            virtual_hosts: VirtualHosts::open(&config)?,
+            virtual_hosts: self.resources.virtual_hosts.reopen(&config)?,
             certificates: Certificates::read(&config)?,
             controllers: HostControllers::new(&config)?,
             secrets: self.resources.secrets.clone(),
