@@ -308,8 +308,12 @@ impl ConfigFile {
     /// Returns the hosts with names, completed with the values of the host without.
     pub fn named(&self) -> impl Iterator<Item = Host> + '_ {
         let default_host = self.default_host();
-        let named = self.hosts.iter().filter(|host| !host.names.is_empty());
-        named.map(move |host| host.clone().or(&default_host))
+        self.named_alone().map(move |host| host.clone().or(&default_host))
+    }
+
+    /// Returns the hosts with names, with their own values alone.
+    pub fn named_alone(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter(|host| !host.names.is_empty())
     }
 }
 

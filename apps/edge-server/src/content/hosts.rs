@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
 use quiche::path_state::PrefixLengths;
@@ -94,50 +95,51 @@ impl VirtualHosts {
         Ok(())
     }
 
-    /// Checks that the error pages of all hosts of the configuration exist.
-    ///
-    /// # Errors
-    ///
-    /// One line that names host and page.
-    pub fn check_error_pages(&self, config: &Config) -> anyhow::Result<()> {
-        for (host, virtual_host) in self.all(config) {
-            let checked = virtual_host.check_error_pages();
-            checked.map_err(|e| config.host_error(&host, &e))?;
+    /// Warns of error pages and files of `try-files` that do not exist: they may come later.
+    pub fn warn_of_missing_files(&self, config: &Config) {
+        self.missing_files(config).iter().for_each(|line| warn!("{line}"));
+    }
+
+    /// Returns a line for each error page and each file of `try-files` that does not exist.
+    fn missing_files(&self, config: &Config) -> Vec<String> {
+        let mut lines =
+            self.missing(config, |host| host.error.is_some(), VirtualHost::missing_error_pages);
+        let pages = lines.iter_mut();
+        pages.for_each(|line| line.push_str("; until then clients get a line of text"));
+        let mut files =
+            self.missing(config, |host| host.try_files.is_some(), VirtualHost::missing_try_files);
+        files.iter_mut().for_each(|line| line.push_str("; until then clients get 404"));
+        lines.append(&mut files);
+        lines
+    }
+
+    /// Returns a line for each problem that hosts have with files of a key, with the place of the key.
+    fn missing(
+        &self,
+        config: &Config,
+        has_key: impl Fn(&Host) -> bool,
+        problems: impl Fn(&VirtualHost) -> Vec<String>,
+    ) -> Vec<String> {
+        let of_default = problems(&self.default);
+        let default = config.file.default_host();
+        let line =
+            |host: &Host, problem: &str| config.host_error(host, &anyhow!("{problem}")).to_string();
+        let mut lines: Vec<_> = of_default.iter().map(|problem| line(&default, problem)).collect();
+        for (host, own) in config.file.named().zip(config.file.named_alone()) {
+            let found = problems(host.names.first().map_or(&self.default, |name| self.find(name)));
+            if has_key(own) {
+                lines.extend(found.iter().map(|problem| line(&host, problem)));
+                continue;
+            }
+            // That of the same folder has been told.
+            let of_other_folder = found.into_iter().filter(|problem| !of_default.contains(problem));
+            let name = host.first_name();
+            lines.extend(
+                of_other_folder
+                    .map(|problem| format!("{}, for [[host]] {name}", line(&default, &problem))),
+            );
         }
-        Ok(())
-    }
-
-    /// Warns of an error page that does not exist.
-    pub fn warn_of_error_pages(&self, config: &Config) {
-        if let Err(e) = self.check_error_pages(config) {
-            warn!("{e:#}; until then clients get a line of text");
-        }
-    }
-
-    /// Warns of files of `try-files` that do not exist: they may come later.
-    pub fn warn_of_try_files(&self, config: &Config) {
-        self.missing_try_files(config).iter().for_each(|line| warn!("{line}"));
-    }
-
-    /// Returns a line for each file of `try-files` that does not exist.
-    fn missing_try_files(&self, config: &Config) -> Vec<String> {
-        let lines = self.all(config).flat_map(|(host, virtual_host)| {
-            let missing = virtual_host.missing_try_files().into_iter();
-            missing.map(move |line| {
-                let error = config.host_error(&host, &anyhow::anyhow!(line));
-                format!("{error}; until then clients get 404")
-            })
-        });
-        lines.collect()
-    }
-
-    /// Returns all hosts of the configuration.
-    fn all<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = (Host, &'a VirtualHost)> {
-        let hosts = std::iter::once(config.file.default_host()).chain(config.file.named());
-        hosts.map(|host| {
-            let virtual_host = host.names.first().map_or(&self.default, |name| self.find(name));
-            (host, virtual_host)
-        })
+        lines
     }
 
     /// Returns the host of a name.
@@ -246,25 +248,51 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_of_try_files_are_named() {
+    fn missing_file_is_named_with_the_place_of_its_key() {
         let dir = tempfile::tempdir().unwrap();
         let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
         std::fs::create_dir(dir.path().join("folder")).unwrap();
         std::fs::write(dir.path().join("x.html"), "").unwrap();
+        let named = "[[host]]\nnames = ['a']\n";
+        let of_root = format!("{named}root = '{root}/folder'\n");
+        let nameless = "--config F: [[host]] without names, line 1, column 1: ";
+        let none = format!("'/none': no such file in {root}; create it there");
+        let text = "; until then clients get a line of text";
         for (toml, expected) in [
-            ("[[host]]\ntry-files = ['/x.html', '{path}.html']", ""),
-            ("[[host]]\ntry-files = ['/x.html', '/none']", "try-files: '/none': no such file in "),
+            ("[[host]]\ntry-files = ['/x.html', '{path}.html']".to_owned(), vec![]),
             (
-                "[[host]]\nnames = ['a']\ntry-files = ['/folder']",
-                "[[host]] a, line 1, column 1: try-",
+                "[[host]]\ntry-files = ['/x.html', '/none']".to_owned(),
+                vec![format!("{nameless}try-files: {none}; until then clients get 404")],
+            ),
+            (
+                format!("{named}try-files = ['/folder']"),
+                vec![format!(
+                    "--config F: [[host]] a, line 1, column 1: try-files: '/folder': is a directory \
+                     in {root}; name a readable file; until then clients get 404"
+                )],
+            ),
+            (
+                format!("{named}error = {{ 404 = '/none' }}\n[[host]]\nnames = ['c']"),
+                vec![format!("--config F: [[host]] a, line 1, column 1: error 404 = {none}{text}")],
+            ),
+            (
+                format!("[[host]]\nerror = {{ 404 = '/none', 403 = '/x.html' }}\n{named}"),
+                vec![format!("{nameless}error 404 = {none}{text}")],
+            ),
+            (
+                format!("[[host]]\nerror = {{ 404 = '/x.html' }}\n{of_root}"),
+                vec![format!(
+                    "{nameless}error 404 = '/x.html': no such file in {root}/folder; create it \
+                     there, for [[host]] a{text}"
+                )],
             ),
         ] {
-            std::fs::write(&file, toml).unwrap();
+            std::fs::write(&file, &toml).unwrap();
             let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
             let config = crate::config::parse(args.into_iter().chain(file.to_str())).unwrap();
-            let lines = VirtualHosts::open(&config).unwrap().missing_try_files(&config);
-            assert_eq!(lines.is_empty(), expected.is_empty(), "{toml}: {lines:?}");
-            assert!(lines.iter().all(|line| line.contains(expected)), "{toml}: {lines:?}");
+            let lines = VirtualHosts::open(&config).unwrap().missing_files(&config);
+            let shown = lines.iter().map(|line| line.replace(file.to_str().unwrap(), "F"));
+            assert_eq!(shown.collect::<Vec<_>>(), expected, "{toml}");
         }
     }
 
@@ -319,19 +347,14 @@ mod tests {
                 "[[host]] b, line 5, column 1: two hosts have the name 'A.example'",
             ),
             (
-                format!("{root}{named}error = {{ 404 = '/no' }}\n[[host]]\nnames = ['c']"),
-                "[[host]] a.example, line 3, column 1: error 404 = '/no': no such file",
-            ),
-            (
-                format!("{root}{named}[[host]]\nerror = {{ 404 = '/no' }}"),
-                "[[host]] without names, line 5, column 1: error 404 = '/no': no such file",
+                format!("{root}{named}[[host]]\nerror = {{ 404 = '/../no' }}"),
+                "[[host]] without names, line 5, column 1: error: 404 = '/../no': write the path",
             ),
         ] {
             std::fs::write(&file, format!("[server]\n{toml}")).unwrap();
             let args = ["edge-server", "--listen", "[::1]:0", "--config", file.to_str().unwrap()];
             let config = crate::config::parse(args).unwrap();
-            let opened = VirtualHosts::open(&config);
-            let error = opened.and_then(|hosts| hosts.check_error_pages(&config)).unwrap_err();
+            let error = VirtualHosts::open(&config).unwrap_err();
             assert!(error.is::<crate::config::ConfigError>(), "{toml}: {error:#}");
             let error = format!("{error:#}");
             let place = format!("--config {}: {place}", file.display());

@@ -27,7 +27,6 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 use ab_test::ClientUnit;
-use anyhow::bail;
 use ipnet::IpNet;
 use log::debug;
 use log::warn;
@@ -497,16 +496,13 @@ impl VirtualHost {
         }
     }
 
-    /// Checks that the error pages exist.
-    ///
-    /// # Errors
-    ///
-    /// One line that names the page.
-    pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        self.rules.error_pages().try_for_each(|(status, path)| {
-            let problem = self.problem_of(path);
-            problem.map_or(Ok(()), |problem| bail!("error {status} = '{path}': {problem}"))
-        })
+    /// Returns a line for each error page that does not exist.
+    pub fn missing_error_pages(&self) -> Vec<String> {
+        let line = |(status, path)| {
+            let problem = self.problem_of(path)?;
+            Some(format!("error {status} = '{path}': {problem}"))
+        };
+        self.rules.error_pages().filter_map(line).collect()
     }
 
     /// Returns a line for each file that `try-files` names and that does not exist.

@@ -294,8 +294,9 @@ fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
     let number =
         number.with_context(|| format!("error: '{status}' is not a status from 400 to 599"))?;
     ensure!(
-        path.starts_with('/'),
-        "error: {status} = '{path}': write the path of a file, /{status}.html"
+        UrlPath::parse(path).is_some(),
+        "error: {status} = '{path}': write the path of a file, /{status}.html, percent-encoded and \
+         without .."
     );
     Ok(number)
 }
@@ -581,6 +582,8 @@ mod tests {
             ("error = { 200 = '/x' }", "'200'"),
             ("error = { x = '/x' }", "'x'"),
             ("error = { 404 = 'x' }", "404 = 'x'"),
+            ("error = { 404 = '/../x' }", "404 = '/../x': write the path of a file"),
+            ("error = { 404 = '/a b' }", "404 = '/a b': write the path of a file"),
             ("mime = { a = 'b' }", "'b'"),
             ("header = [{ path = '/[', set = {} }]", "'/['"),
             ("header = [{ path = 'a/b', set = {} }]", "'a/b'"),

@@ -96,8 +96,7 @@ impl Reloader {
         resources.virtual_hosts.start_compression()?;
         self.metrics.set_certificates(resources.certificates.expiries());
         resources.certificates.warn();
-        resources.virtual_hosts.warn_of_error_pages(&config);
-        resources.virtual_hosts.warn_of_try_files(&config);
+        resources.virtual_hosts.warn_of_missing_files(&config);
         self.resources = resources;
         config.flags.warn_of_conflicts();
         config.warn_of_served_files();
