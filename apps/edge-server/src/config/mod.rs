@@ -983,7 +983,11 @@ mod tests {
                 "",
                 "--listen <ADDR:PORT[,cc=NAME]> --root <DIR>; see edge-server --help, or set them",
             ),
-            ("[server]\nroot = []", "line 2, column 1: root: the list is empty; leave it out"),
+            ("[server]\nroot = []", "line 2, column 1: root: the list is empty; write a folder"),
+            (
+                "[server]\nlisten = []",
+                "column 1: listen: the list is empty; write an address, such",
+            ),
             (
                 "[server]\ncert = []\nkey = []",
                 "line 2, column 1: cert: the list is empty; leave it out",
