@@ -317,6 +317,7 @@ impl VirtualHost {
             if self.rules.has_fields(true) {
                 let path = format!("/{}", file.display());
                 response.fields.extend(self.rules.fields(&path, true));
+                response.is_without_alt_svc = self.rules.unset_alt_svc(&path, true);
             }
             if [200, 304].contains(&response.status) {
                 response.fields.append(&mut self.hints(request));
@@ -333,6 +334,7 @@ impl VirtualHost {
         let mut fields = self.rules.fields(path, false);
         fields.retain(|field| response.fields.iter().all(|own| own.name != field.name));
         response.fields.append(&mut fields);
+        response.is_without_alt_svc = self.rules.unset_alt_svc(path, false);
         response
     }
 

@@ -223,6 +223,15 @@ impl Rules {
         fields
     }
 
+    /// Returns whether the rules for `path` leave out the server's own `alt-svc`: the last that names it
+    /// does.
+    pub fn unset_alt_svc(&self, path: &str, is_file: bool) -> bool {
+        let rules = self.headers.iter().rev();
+        let mut rules =
+            rules.filter(|rule| rule.applies_to(is_file) && rule.pattern.is_match(path));
+        rules.find_map(|rule| rule.unsets("alt-svc")).unwrap_or(false)
+    }
+
     /// Returns status and location if a redirect matches the decoded `path`. A `query` begins with
     /// its question mark.
     pub fn redirect(&self, path: &str, query: &str) -> Option<(u16, String)> {
@@ -323,6 +332,15 @@ impl FieldRule {
     /// Returns whether the rule is for a response with a file, or without one.
     fn applies_to(&self, is_file: bool) -> bool {
         is_file || self.always
+    }
+
+    /// Returns whether the rule removes a field, or gives it, if it names the field.
+    fn unsets(&self, name: &str) -> Option<bool> {
+        let is_given = self.set.iter().chain(&self.add).any(|field| field.name == name);
+        match self.unset.iter().any(|unset| unset == name) {
+            true => Some(true),
+            false => is_given.then_some(false),
+        }
     }
 
     fn new(rule: &file::HeaderRule) -> anyhow::Result<Self> {
