@@ -10,10 +10,10 @@ use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
-use crate::config::preflight::resolved;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::rule_limiters::RuleLimiters;
+use crate::content::access_gaps;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
@@ -80,7 +80,7 @@ impl VirtualHosts {
                 inserted.map_err(|e| config.host_error(&host, &e))?;
             }
         }
-        open_doors(config).iter().for_each(|line| warn!("{line}"));
+        access_gaps::find(config).iter().for_each(|line| warn!("{line}"));
         Ok(Self { named, default, compressor, limiters: resources.into_limiters() })
     }
 
@@ -166,26 +166,6 @@ fn open(
     Ok(virtual_host.map_err(|e| config.host_error(host, &e))?)
 }
 
-/// Returns a line for each host whose access rules another name of the same folder gets around.
-fn open_doors(config: &Config) -> Vec<String> {
-    let default = config.file.default_host();
-    let root_of = |host: &Host| resolved(host.root.as_ref().unwrap_or(&config.flags.root));
-    let rules_of = |host: &Host| host.access.as_ref().map_or(0, Vec::len);
-    let named = config.file.named().filter(|host| {
-        // Those of the host without names are its own, too.
-        rules_of(host) > rules_of(&default) && root_of(host) == root_of(&default)
-    });
-    named
-        .map(|host| {
-            format!(
-                "{host} has access rules that other names of the same folder do not: who requests \
-                 another name gets the files without them; give the rules to a [[host]] without \
-                 names, or that one another root"
-            )
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,30 +173,6 @@ mod tests {
     use std::time::Duration;
 
     use crate::content::tests::request;
-
-    #[test]
-    fn access_rules_that_another_name_gets_around_are_warned_of() {
-        let dir = tempfile::tempdir().unwrap();
-        let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
-        std::fs::create_dir(dir.path().join("other")).unwrap();
-        let rule = "[[host.access]]\ndeny = ['::/0']\n";
-        let named = "[[host]]\nnames = ['a']\n";
-        for (toml, expected) in [
-            (named.to_owned(), 0),
-            (format!("{named}{rule}"), 1),
-            (format!("[[host]]\n{rule}{named}"), 0),
-            (format!("[[host]]\n{rule}{named}{rule}"), 1),
-            (format!("[[host]]\n{rule}"), 0),
-            (format!("{named}root = '{root}/other'\n{rule}"), 0),
-            (format!("[[host]]\nroot = '{root}/other'\n{named}root = '{root}/other/'\n{rule}"), 1),
-        ] {
-            std::fs::write(&file, &toml).unwrap();
-            let words = ["edge-server", "--listen", "127.0.0.1:0", "--root", root, "--config"];
-            let words = words.into_iter().chain(file.to_str());
-            let config = crate::config::parse(words).unwrap();
-            assert_eq!(open_doors(&config).len(), expected, "{toml}");
-        }
-    }
 
     #[test]
     fn limiters_of_unchanged_hosts_are_kept() {

@@ -1,6 +1,7 @@
 //! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
 pub mod access;
+mod access_gaps;
 pub mod client_context;
 pub mod compression;
 pub mod early_hints;

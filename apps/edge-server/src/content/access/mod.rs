@@ -4,7 +4,7 @@ mod addresses;
 mod bandwidth;
 pub mod basic_auth;
 pub mod cors;
-mod covered_paths;
+pub mod covered_paths;
 pub mod password_checker;
 mod private;
 pub mod refusal;
