@@ -122,7 +122,7 @@ fn raise_descriptor_limit() {
 
 /// Prints notices about a configuration that works only in part, or that may not be meant so.
 fn print_notices(config: &Config) {
-    config.warn_of_served_files();
+    config.warn_of_paths();
     if !config.has_default_certificate() {
         notice!(
             "no --cert and --key: using a self-signed certificate, which clients \
@@ -211,8 +211,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     }
     let resources = Resources::read(config)?;
     resources.virtual_hosts.start_compression()?;
-    resources.virtual_hosts.warn_of_error_pages(config);
-    resources.virtual_hosts.warn_of_try_files(config);
+    resources.virtual_hosts.warn_of_missing_files(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };

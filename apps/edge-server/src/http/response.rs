@@ -22,6 +22,9 @@ pub struct Response {
     /// Fields beside those that every response has.
     pub fields: Vec<Field>,
 
+    /// Whether the server's own `alt-svc` is left out over TCP.
+    pub is_without_alt_svc: bool,
+
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
@@ -61,7 +64,15 @@ impl Field {
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         let fields = Vec::with_capacity(FIELDS_CAPACITY);
-        Self { status, fields, body, user: None, rate: None, effect: None }
+        Self {
+            status,
+            fields,
+            is_without_alt_svc: false,
+            body,
+            user: None,
+            rate: None,
+            effect: None,
+        }
     }
 
     /// Returns a response with a short message.

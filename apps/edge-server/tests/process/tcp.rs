@@ -142,14 +142,30 @@ fn uploads_are_counted() {
 }
 
 #[test]
-fn responses_tell_of_http3() {
+fn responses_tell_of_http3_unless_rules_say_otherwise() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut server, address) = serve(dir.path(), &["--tcp", "on"]);
+    let rules =
+        "[[host.header]]\npath = '/mapped/**'\nset = { alt-svc = 'h3=\":8443\"' }\nalways = true\n\
+                 [[host.header]]\npath = '/*/quiet*'\nunset = ['alt-svc']\nalways = true\n\
+                 [[host.header]]\npath = '/file'\nunset = ['alt-svc']\n";
+    let config = dir.path().join("edge.toml");
+    fs::write(&config, format!("[[host]]\n{rules}")).unwrap();
+    fs::write(dir.path().join("file"), "file").unwrap();
+    let args = ["--tcp", "on", "--config", config.to_str().unwrap()];
+    let (mut server, address) = serve(dir.path(), &args);
+    let own = format!("h3=\":{}\"; ma=86400", address.port());
     for version in VERSIONS {
         let mut client = TcpClient::connect(address, "localhost", version);
-        let response = client.get("localhost", "/missing", &[]);
-        let expected = format!("h3=\":{}\"; ma=86400", address.port());
-        assert_eq!(response.headers()["alt-svc"], expected.as_str(), "{version:?}");
+        for (path, expected) in [
+            ("/missing", Some(own.as_str())),
+            ("/mapped/a", Some("h3=\":8443\"")),
+            ("/mapped/quiet", None),
+            ("/file", None),
+        ] {
+            let response = client.get("localhost", path, &[]);
+            let found: Vec<_> = response.headers().get_all("alt-svc").iter().collect();
+            assert_eq!(found, Vec::from_iter(expected), "{version:?} {path}");
+        }
     }
     assert!(server.stop().success());
 }
