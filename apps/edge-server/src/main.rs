@@ -122,7 +122,7 @@ fn raise_descriptor_limit() {
 
 /// Prints notices about a configuration that works only in part, or that may not be meant so.
 fn print_notices(config: &Config) {
-    config.warn_of_served_files();
+    config.warn_of_paths();
     if !config.has_default_certificate() {
         notice!(
             "no --cert and --key: using a self-signed certificate, which clients \

@@ -27,7 +27,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
     check_sockets(config)?;
     store::check(cli).map_err(|e| config.unusable("store", e))?;
-    config.warn_of_served_files();
+    config.warn_of_paths();
     Ok(())
 }
 

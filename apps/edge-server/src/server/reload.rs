@@ -99,7 +99,7 @@ impl Reloader {
         resources.virtual_hosts.warn_of_missing_files(&config);
         self.resources = resources;
         config.flags.warn_of_conflicts();
-        config.warn_of_served_files();
+        config.warn_of_paths();
         let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
             kept.push("--listen".to_owned());
