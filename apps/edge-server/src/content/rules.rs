@@ -178,15 +178,16 @@ impl Rules {
         let extension =
             path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let extension = extension.to_ascii_lowercase();
-        if let Some(own) = self.mime.get(&extension) {
-            return own.clone().into();
-        }
-        let mime = media_types::of_extension(&extension)
-            .or_else(|| mime_guess::from_ext(&extension).first_raw())
-            .unwrap_or("application/octet-stream");
-        match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
+        let mime: Cow<'static, str> = match self.mime.get(&extension) {
+            Some(own) => own.clone().into(),
+            None => media_types::of_extension(&extension)
+                .or_else(|| mime_guess::from_ext(&extension).first_raw())
+                .unwrap_or("application/octet-stream")
+                .into(),
+        };
+        match is_text(&mime) && !self.charset.is_empty() && !has_charset(&mime) {
             true => format!("{mime}; charset={}", self.charset).into(),
-            false => mime.into(),
+            false => mime,
         }
     }
 
@@ -298,6 +299,14 @@ pub fn encode(path: &str) -> String {
     utf8_percent_encode(path, PATH_ENCODED).to_string()
 }
 
+fn is_text(mime: &str) -> bool {
+    mime.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"))
+}
+
+fn has_charset(mime: &str) -> bool {
+    mime.to_ascii_lowercase().contains("charset=")
+}
+
 fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
     let number = status.parse().ok().filter(|number| (400..600).contains(number));
     let number =
@@ -407,6 +416,15 @@ mod tests {
     fn text_types_have_charset() {
         let plain = rules("");
         let own = rules("charset = \"\"\nmime = { '.TXT' = 'text/x', bin = 'a/b' }");
+        let types = "mime = { log = 'text/plain', old = 'Text/x; Charset=latin1', bin = 'a/b' }";
+        let named = rules(types);
+        for (name, expected) in [
+            ("a.log", "text/plain; charset=utf-8"),
+            ("a.old", "Text/x; Charset=latin1"),
+            ("a.bin", "a/b"),
+        ] {
+            assert_eq!(named.content_type(Path::new(name)), expected, "{name}");
+        }
         for (name, of_plain, of_own) in [
             ("a.html", "text/html; charset=utf-8", "text/html"),
             ("a.TXT", "text/plain; charset=utf-8", "text/x"),
@@ -469,7 +487,7 @@ mod tests {
             }
         }
         let own = Rules::new(&host("mime = { ts = 'text/typescript' }")).unwrap();
-        assert_eq!(own.content_type(Path::new("a.ts")), "text/typescript");
+        assert_eq!(own.content_type(Path::new("a.ts")), "text/typescript; charset=utf-8");
     }
 
     #[test]
