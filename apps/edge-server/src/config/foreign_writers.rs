@@ -38,21 +38,20 @@ pub fn find(options: &OptionValues) -> Vec<String> {
 
 impl Concern {
     fn line(&self, value: &OsString) -> Option<String> {
+        let Self { option, is_folder_around, danger } = self;
         let path = resolved(Path::new(value));
-        let (what, path) = match self.is_folder_around {
-            true => ("the folder of ", path.parent()?),
-            false => ("", path.as_path()),
+        let (name, path) = match is_folder_around {
+            true => (format!("the folder of --{option},"), path.parent()?),
+            false => (format!("--{option}"), path.as_path()),
         };
         let found = path.metadata().ok()?;
         let mode = found.permissions().mode() & 0o7777;
         let is_sticky = found.is_dir() && mode & STICKY != 0;
         let is_open = mode & OTHERS_WRITE != 0 && !is_sticky;
-        let Self { option, danger, .. } = self;
         let path = path.display();
         is_open.then(|| {
             format!(
-                "{what}--{option}, {path}: other users may write it (mode {mode:04o}), {danger}; run \
-                 chmod o-w {path}"
+                "{name} {path}: other users may write it (mode {mode:04o}), {danger}; run chmod o-w {path}"
             )
         })
     }
