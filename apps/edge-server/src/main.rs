@@ -122,7 +122,7 @@ fn raise_descriptor_limit() {
 
 /// Prints notices about a configuration that works only in part, or that may not be meant so.
 fn print_notices(config: &Config) {
-    config.warn_of_served_files();
+    config.warn_of_paths();
     if !config.has_default_certificate() {
         notice!(
             "no --cert and --key: using a self-signed certificate, which clients \
@@ -211,8 +211,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     }
     let resources = Resources::read(config)?;
     resources.virtual_hosts.start_compression()?;
-    resources.virtual_hosts.warn_of_error_pages(config);
-    resources.virtual_hosts.warn_of_try_files(config);
+    resources.virtual_hosts.warn_of_missing_files(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();
     let admin_server = AdminServer { metrics: metrics.clone(), health: health.clone() };
@@ -266,7 +265,12 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         old_process.request_handover()?;
         notice!("took over");
     }
-    tcp.iter_mut().for_each(TcpServer::start);
+    if let Some((tcp, event_loop)) = tcp.as_mut().zip(workers.event_loops.first()) {
+        let mut part = event_loop.join_shutdown_barrier();
+        tcp.start(move |is_ready| {
+            let _ = if is_ready { part.is_complete() } else { part.withdraw() };
+        });
+    }
     let of_acme = Arc::clone(&control);
     let started_acme = acme.start(move || of_acme.reload_acme_certificates());
     started_acme.context("cannot start the thread of ACME")?;

@@ -13,6 +13,7 @@ pub mod notices;
 pub mod ranking;
 pub mod reason;
 pub mod replaceable_connections;
+pub mod room_requests;
 pub mod surplus_handshakes;
 pub mod thread_priority;
 pub mod token_bucket;
@@ -97,13 +98,24 @@ impl Admission {
         self.limiter.fuller_groups(client, limit)
     }
 
+    /// Has the client of the last packet send it again, with the same token.
+    pub fn release_token(&mut self) {
+        self.tokens.release_last();
+    }
+
+    /// Returns the limit that keeps a validated client out, unless another connection ends.
+    pub fn reached(&self, client: IpAddr, limits: &Limits) -> Option<Limit> {
+        self.limiter.reached(client, limits)
+    }
+
     /// Decides about an Initial packet from `client`. `replaceable` finds the slot of a connection of
-    /// one of the groups that can make room.
+    /// one of the groups that can make room. If there is none, another worker `may_give_room`.
     pub fn decide(
         &mut self,
         header: &Header<'_>,
         client: SocketAddr,
         replaceable: impl FnOnce(&[ClientGroup]) -> Option<usize>,
+        may_give_room: bool,
         limits: &Limits,
         now: Now,
     ) -> Decision {
@@ -130,6 +142,10 @@ impl Admission {
             Outcome::Allow(permit) => (permit, None),
             Outcome::Replace(permit) => (permit, replaceable),
             Outcome::Retry(limit) => return Decision::Retry(RetryReason::Limit(limit)),
+            // Nothing ends for a client whose address may be forged.
+            Outcome::Close(limit) if may_give_room && !validated && limit != Limit::Rate => {
+                return Decision::Retry(RetryReason::Limit(limit));
+            }
             Outcome::Close(limit) => return Decision::Refuse(Refusal::Limit(limit)),
         };
         let handshake = self.handshakes.begin(client_ip);
@@ -244,7 +260,7 @@ mod tests {
     /// Decides about a packet with these options. An accepted connection ends at once.
     fn decide(admission: &mut Admission, packet: &Header<'_>, options: &[&str]) -> Decided {
         let now = Now { instant: quiche::clock::now(), wall: now() };
-        match admission.decide(packet, client(), |_| None, &limits(options), now) {
+        match admission.decide(packet, client(), |_| None, false, &limits(options), now) {
             Decision::Accept(acceptance) => Decided::Accept(acceptance.validation),
             Decision::Retry(reason) => Decided::Retry(reason),
             Decision::Refuse(refusal) => Decided::Refuse(refusal),

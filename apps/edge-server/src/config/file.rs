@@ -44,7 +44,7 @@ struct Tables {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_least_one")]
     pub names: Vec<String>,
 
     /// Folder to serve; the default is `--root`.
@@ -343,8 +343,23 @@ impl ConfigFile {
     /// Returns the hosts with names, completed with the values of the host without.
     pub fn named(&self) -> impl Iterator<Item = Host> + '_ {
         let default_host = self.default_host();
-        let named = self.hosts.iter().filter(|host| !host.names.is_empty());
-        named.map(move |host| host.clone().or(&default_host))
+        self.named_alone().map(move |host| host.clone().or(&default_host))
+    }
+
+    /// Returns the hosts with names, with their own values alone.
+    pub fn named_alone(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter(|host| !host.names.is_empty())
+    }
+}
+
+/// Reads the names of a host: without any it would serve all other names.
+fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::deserialize(deserializer)?;
+    match names.is_empty() {
+        true => Err(serde::de::Error::custom(
+            "names: the list is empty; write a name, or leave the key out to serve all other names",
+        )),
+        false => Ok(names),
     }
 }
 
@@ -660,6 +675,16 @@ mod tests {
                 &["line 2, column 9: [[host]] without names: index: write a list"],
             ),
             ("[[host]]\ncert = []\nkey = []", &["line 2, column 8: ", "the list is empty; name a"]),
+            ("[[host]]\nnames = []", &["line 2, column 9: ", "names: the list is empty; write a"]),
+            ("[[host]]\nnames = 'a'", &["line 2, column 9: ", "names: write a list"]),
+            (
+                "[[host.access]]\ndeny = []",
+                &["line 1, column 3: [[host.access]]: write a line [[host]] above it"],
+            ),
+            (
+                "[server]\n[[host.cors]]\n\n[[host]]\nnames = ['a']",
+                &["line 4, column 3: ", "[[host.cors]]: write a line [[host]] above it"],
+            ),
             (
                 "[[host]]\n[[host.cors]]\npath = '/a'",
                 &["line 2, column 1: [[host]] without names: origins is missing; add it"],

@@ -20,6 +20,9 @@ const TABLES: [&str; 6] = ["host", "access", "cors", "header", "redirect", "orig
 /// Returns what is wrong at a place in the file, and what to write.
 pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
     let place = text.get(span.clone()).unwrap_or_default();
+    if let Some(table) = table_without_host(text).filter(|_| is_of_host(reason, text, &span)) {
+        return format!("{table}: write a line [[host]] above it, to which it belongs");
+    }
     if reason == "duplicate key" {
         let key = place.lines().next().unwrap_or_default();
         return format!("{reason} '{}'; keep one of them", key.escape_default());
@@ -54,6 +57,20 @@ pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
         (Some((_, what)), None) => (*what).to_owned(),
         (None, _) => reason.to_owned(),
     }
+}
+
+/// Returns the line of a table of a host, if it comes before all hosts.
+fn table_without_host(text: &str) -> Option<&str> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| line.starts_with("[[host") || line.starts_with("[host"))?;
+    (first.starts_with("[[host.") || first.starts_with("[host.")).then_some(first)
+}
+
+/// Returns whether an error at a place is about what the tables of hosts are.
+fn is_of_host(reason: &str, text: &str, span: &Range<usize>) -> bool {
+    let is_not_a_list = reason == "invalid type: map, expected a sequence";
+    let is_host = text.get(span.start..).is_some_and(|rest| rest.starts_with("host"));
+    is_host && (is_not_a_list || reason == "duplicate key")
 }
 
 /// Returns what is wrong with a key, of which the parser says `name`, expected others.

@@ -4,6 +4,7 @@ pub mod acme;
 pub mod controller;
 pub mod file;
 mod file_errors;
+mod foreign_writers;
 mod heading;
 pub mod host_map;
 pub mod limits;
@@ -680,8 +681,10 @@ impl Config {
         paths::check(started, &self.options, &self.file.hosts).map_err(located)
     }
 
-    /// Warns of private files in folders that the server serves.
-    pub fn warn_of_served_files(&self) {
+    /// Warns of private files in folders that the server serves, and of paths that other users may
+    /// write.
+    pub fn warn_of_paths(&self) {
+        foreign_writers::find(&self.options).iter().for_each(|line| warn!("{line}"));
         let of_hosts = self.file.hosts.iter().filter_map(|host| host.root.as_ref());
         let roots = of_hosts.chain([&self.flags.root]);
         paths::warn_of_served_files(&self.options, &self.file.hosts, roots);
@@ -983,7 +986,11 @@ mod tests {
                 "",
                 "--listen <ADDR:PORT[,cc=NAME]> --root <DIR>; see edge-server --help, or set them",
             ),
-            ("[server]\nroot = []", "line 2, column 1: root: the list is empty; leave it out"),
+            ("[server]\nroot = []", "line 2, column 1: root: the list is empty; write a folder"),
+            (
+                "[server]\nlisten = []",
+                "column 1: listen: the list is empty; write an address, such",
+            ),
             (
                 "[server]\ncert = []\nkey = []",
                 "line 2, column 1: cert: the list is empty; leave it out",

@@ -47,7 +47,12 @@ impl Setting {
         let values: Vec<String> = values.context("write a text, a number, or a list of these")?;
         let may_be_empty =
             matches!(option.get_action(), ArgAction::Append) && !NOT_EMPTY.contains(&name.as_str());
-        ensure!(may_be_empty || !values.is_empty(), "the list is empty; leave it out");
+        let remedy = match name.as_str() {
+            "listen" => "write an address, such as [::]:443",
+            "root" => "write a folder",
+            _ => "leave it out",
+        };
+        ensure!(may_be_empty || !values.is_empty(), "the list is empty; {remedy}");
         Ok(values.into_iter().map(|value| format!("--{name}={value}").into()).collect())
     }
 }

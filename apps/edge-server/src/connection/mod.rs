@@ -292,7 +292,7 @@ impl Connection {
             stats.recv_bytes + stats.acked_bytes
         };
         if let Some(until) = self.http.as_ref().and_then(Session::limited_until) {
-            self.progress.on_wait(until);
+            self.progress.on_wait(until, now);
         }
         self.replaceable_from = is_idle.map(|is_idle| self.progress.on_turn(is_idle, bytes, now));
         Some((self.lifetime.groups(), self.replaceable_from?))

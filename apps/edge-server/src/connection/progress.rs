@@ -37,9 +37,12 @@ impl ProgressMeter {
         Self { is_idle: false, since: now, bytes: 0 }
     }
 
-    /// Notes that a response waits until then because the server limits its rate.
-    pub fn on_wait(&mut self, until: Instant) {
-        self.since = self.since.max(until);
+    /// Notes that a response waits until then because the server limits its rate. A client with so many
+    /// responses that each hardly moves gets no place for that.
+    pub fn on_wait(&mut self, until: Instant, now: Instant) {
+        if until.saturating_duration_since(now) <= STUCK_MIN {
+            self.since = self.since.max(until);
+        }
     }
 
     /// Notes whether no request is under way, and how many `bytes` were received and acknowledged
@@ -89,10 +92,12 @@ mod tests {
         let start = quiche::clock::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut meter = ProgressMeter::new(start);
-        meter.on_wait(at(15_000));
-        assert_eq!(meter.on_turn(false, || 0, at(20)), at(25_000));
-        meter.on_wait(at(14_000));
-        assert_eq!(meter.on_turn(false, || 0, at(15_000)), at(25_000), "it has not moved since");
-        assert_eq!(meter.on_turn(true, || 0, at(15_500)), at(16_500));
+        meter.on_wait(at(9_000), at(10));
+        assert_eq!(meter.on_turn(false, || 0, at(20)), at(19_000));
+        meter.on_wait(at(8_000), at(20));
+        assert_eq!(meter.on_turn(false, || 0, at(9_000)), at(19_000), "it has not moved since");
+        meter.on_wait(at(20_000), at(9_500));
+        assert_eq!(meter.on_turn(false, || 0, at(9_500)), at(19_000), "it waits for many others");
+        assert_eq!(meter.on_turn(true, || 0, at(10_500)), at(11_500));
     }
 }

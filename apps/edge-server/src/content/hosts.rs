@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use anyhow::Context;
 use log::warn;
 use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
-use crate::config::preflight::resolved;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
+use crate::content::access::rule_limiters::RuleLimiters;
+use crate::content::access_gaps;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
@@ -27,6 +29,9 @@ pub struct VirtualHosts {
 
     /// Compressor of all hosts, if there is one.
     compressor: Option<Arc<Compressor>>,
+
+    /// Limiters of the access rules of all hosts.
+    limiters: Arc<RuleLimiters>,
 }
 
 impl VirtualHosts {
@@ -36,14 +41,25 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_after(config, Arc::default())
+    }
+
+    /// Opens the hosts of a new configuration, whose access rules go on limiting if they are unchanged.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the host, and the unusable key or folder.
+    pub fn reopen(&self, config: &Config) -> anyhow::Result<Self> {
+        Self::open_after(config, Arc::clone(&self.limiters))
+    }
+
+    fn open_after(config: &Config, limiters: Arc<RuleLimiters>) -> anyhow::Result<Self> {
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
         let bytes_max = config.flags.compression_cache_max;
         let compressor = (bytes_max > 0).then(|| Arc::new(Compressor::new(bytes_max)));
-        let mut resources = AccessResources::new(PrefixLengths {
-            v4: config.flags.prefix_v4,
-            v6: config.flags.prefix_v6,
-        });
+        let lengths = PrefixLengths { v4: config.flags.prefix_v4, v6: config.flags.prefix_v6 };
+        let mut resources = AccessResources::new(lengths, limiters);
         let mut open = |host: &Host, number: u32| {
             let mut opened = open(config, host, &mut resources)?;
             if let Some(cache) = &cache {
@@ -64,8 +80,8 @@ impl VirtualHosts {
                 inserted.map_err(|e| config.host_error(&host, &e))?;
             }
         }
-        open_doors(config).iter().for_each(|line| warn!("{line}"));
-        Ok(Self { named, default, compressor })
+        access_gaps::find(config).iter().for_each(|line| warn!("{line}"));
+        Ok(Self { named, default, compressor, limiters: resources.into_limiters() })
     }
 
     /// Starts the threads that compress files.
@@ -79,50 +95,51 @@ impl VirtualHosts {
         Ok(())
     }
 
-    /// Checks that the error pages of all hosts of the configuration exist.
-    ///
-    /// # Errors
-    ///
-    /// One line that names host and page.
-    pub fn check_error_pages(&self, config: &Config) -> anyhow::Result<()> {
-        for (host, virtual_host) in self.all(config) {
-            let checked = virtual_host.check_error_pages();
-            checked.map_err(|e| config.host_error(&host, &e))?;
+    /// Warns of error pages and files of `try-files` that do not exist: they may come later.
+    pub fn warn_of_missing_files(&self, config: &Config) {
+        self.missing_files(config).iter().for_each(|line| warn!("{line}"));
+    }
+
+    /// Returns a line for each error page and each file of `try-files` that does not exist.
+    fn missing_files(&self, config: &Config) -> Vec<String> {
+        let mut lines =
+            self.missing(config, |host| host.error.is_some(), VirtualHost::missing_error_pages);
+        let pages = lines.iter_mut();
+        pages.for_each(|line| line.push_str("; until then clients get a line of text"));
+        let mut files =
+            self.missing(config, |host| host.try_files.is_some(), VirtualHost::missing_try_files);
+        files.iter_mut().for_each(|line| line.push_str("; until then clients get 404"));
+        lines.append(&mut files);
+        lines
+    }
+
+    /// Returns a line for each problem that hosts have with files of a key, with the place of the key.
+    fn missing(
+        &self,
+        config: &Config,
+        has_key: impl Fn(&Host) -> bool,
+        problems: impl Fn(&VirtualHost) -> Vec<String>,
+    ) -> Vec<String> {
+        let of_default = problems(&self.default);
+        let default = config.file.default_host();
+        let line =
+            |host: &Host, problem: &str| config.host_error(host, &anyhow!("{problem}")).to_string();
+        let mut lines: Vec<_> = of_default.iter().map(|problem| line(&default, problem)).collect();
+        for (host, own) in config.file.named().zip(config.file.named_alone()) {
+            let found = problems(host.names.first().map_or(&self.default, |name| self.find(name)));
+            if has_key(own) {
+                lines.extend(found.iter().map(|problem| line(&host, problem)));
+                continue;
+            }
+            // That of the same folder has been told.
+            let of_other_folder = found.into_iter().filter(|problem| !of_default.contains(problem));
+            let name = host.first_name();
+            lines.extend(
+                of_other_folder
+                    .map(|problem| format!("{}, for [[host]] {name}", line(&default, &problem))),
+            );
         }
-        Ok(())
-    }
-
-    /// Warns of an error page that does not exist.
-    pub fn warn_of_error_pages(&self, config: &Config) {
-        if let Err(e) = self.check_error_pages(config) {
-            warn!("{e:#}; until then clients get a line of text");
-        }
-    }
-
-    /// Warns of files of `try-files` that do not exist: they may come later.
-    pub fn warn_of_try_files(&self, config: &Config) {
-        self.missing_try_files(config).iter().for_each(|line| warn!("{line}"));
-    }
-
-    /// Returns a line for each file of `try-files` that does not exist.
-    fn missing_try_files(&self, config: &Config) -> Vec<String> {
-        let lines = self.all(config).flat_map(|(host, virtual_host)| {
-            let missing = virtual_host.missing_try_files().into_iter();
-            missing.map(move |line| {
-                let error = config.host_error(&host, &anyhow::anyhow!(line));
-                format!("{error}; until then clients get 404")
-            })
-        });
-        lines.collect()
-    }
-
-    /// Returns all hosts of the configuration.
-    fn all<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = (Host, &'a VirtualHost)> {
-        let hosts = std::iter::once(config.file.default_host()).chain(config.file.named());
-        hosts.map(|host| {
-            let virtual_host = host.names.first().map_or(&self.default, |name| self.find(name));
-            (host, virtual_host)
-        })
+        lines
     }
 
     /// Returns the host of a name.
@@ -149,74 +166,89 @@ fn open(
     Ok(virtual_host.map_err(|e| config.host_error(host, &e))?)
 }
 
-/// Returns a line for each host whose access rules another name of the same folder gets around.
-fn open_doors(config: &Config) -> Vec<String> {
-    let default = config.file.default_host();
-    let root_of = |host: &Host| resolved(host.root.as_ref().unwrap_or(&config.flags.root));
-    let rules_of = |host: &Host| host.access.as_ref().map_or(0, Vec::len);
-    let named = config.file.named().filter(|host| {
-        // Those of the host without names are its own, too.
-        rules_of(host) > rules_of(&default) && root_of(host) == root_of(&default)
-    });
-    named
-        .map(|host| {
-            format!(
-                "{host} has access rules that other names of the same folder do not: who requests \
-                 another name gets the files without them; give the rules to a [[host]] without \
-                 names, or that one another root"
-            )
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use std::time::Duration;
+
+    use crate::content::tests::request;
+
     #[test]
-    fn access_rules_that_another_name_gets_around_are_warned_of() {
+    fn limiters_of_unchanged_hosts_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
-        std::fs::create_dir(dir.path().join("other")).unwrap();
-        let rule = "[[host.access]]\ndeny = ['::/0']\n";
-        let named = "[[host]]\nnames = ['a']\n";
-        for (toml, expected) in [
-            (named.to_owned(), 0),
-            (format!("{named}{rule}"), 1),
-            (format!("[[host]]\n{rule}{named}"), 0),
-            (format!("[[host]]\n{rule}{named}{rule}"), 1),
-            (format!("[[host]]\n{rule}"), 0),
-            (format!("{named}root = '{root}/other'\n{rule}"), 0),
-            (format!("[[host]]\nroot = '{root}/other'\n{named}root = '{root}/other/'\n{rule}"), 1),
+        let rule = "[[host.access]]\nrequests-per-second = 1\n";
+        let host = |name: &str| format!("[[host]]\nnames = ['{name}']\n{rule}");
+        let open = |toml: &str, previous: Option<&VirtualHosts>| {
+            std::fs::write(&file, toml).unwrap();
+            let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
+            let config = crate::config::parse(args.into_iter().chain(file.to_str())).unwrap();
+            previous
+                .map_or_else(|| VirtualHosts::open(&config), |previous| previous.reopen(&config))
+        };
+        let respond = |hosts: &VirtualHosts, name: &str| {
+            request(hosts.find(name), "GET", "/edge.toml", &[], Duration::ZERO).status
+        };
+        let _clock = quiche::clock::Simulation::start(1, Duration::ZERO);
+        let mut hosts = open(&(host("a") + &host("b")), None).unwrap();
+        assert_eq!(respond(&hosts, "a"), 200);
+        for (toml, statuses) in [
+            (host("a") + &host("b"), [429, 200]),
+            (format!("{}[[host]]\n{rule}", host("b")), [200, 429]),
         ] {
-            std::fs::write(&file, &toml).unwrap();
-            let words = ["edge-server", "--listen", "127.0.0.1:0", "--root", root, "--config"];
-            let words = words.into_iter().chain(file.to_str());
-            let config = crate::config::parse(words).unwrap();
-            assert_eq!(open_doors(&config).len(), expected, "{toml}");
+            hosts = open(&toml, Some(&hosts)).unwrap();
+            let found = ["a", "b"].map(|name| respond(&hosts, name));
+            assert_eq!(found, statuses, "{toml}");
         }
     }
 
     #[test]
-    fn missing_files_of_try_files_are_named() {
+    fn missing_file_is_named_with_the_place_of_its_key() {
         let dir = tempfile::tempdir().unwrap();
         let (root, file) = (dir.path().to_str().unwrap(), dir.path().join("edge.toml"));
         std::fs::create_dir(dir.path().join("folder")).unwrap();
         std::fs::write(dir.path().join("x.html"), "").unwrap();
+        let named = "[[host]]\nnames = ['a']\n";
+        let of_root = format!("{named}root = '{root}/folder'\n");
+        let nameless = "--config F: [[host]] without names, line 1, column 1: ";
+        let none = format!("'/none': no such file in {root}; create it there");
+        let text = "; until then clients get a line of text";
         for (toml, expected) in [
-            ("[[host]]\ntry-files = ['/x.html', '{path}.html']", ""),
-            ("[[host]]\ntry-files = ['/x.html', '/none']", "try-files: '/none': no such file in "),
+            ("[[host]]\ntry-files = ['/x.html', '{path}.html']".to_owned(), vec![]),
             (
-                "[[host]]\nnames = ['a']\ntry-files = ['/folder']",
-                "[[host]] a, line 1, column 1: try-",
+                "[[host]]\ntry-files = ['/x.html', '/none']".to_owned(),
+                vec![format!("{nameless}try-files: {none}; until then clients get 404")],
+            ),
+            (
+                format!("{named}try-files = ['/folder']"),
+                vec![format!(
+                    "--config F: [[host]] a, line 1, column 1: try-files: '/folder': is a directory \
+                     in {root}; name a readable file; until then clients get 404"
+                )],
+            ),
+            (
+                format!("{named}error = {{ 404 = '/none' }}\n[[host]]\nnames = ['c']"),
+                vec![format!("--config F: [[host]] a, line 1, column 1: error 404 = {none}{text}")],
+            ),
+            (
+                format!("[[host]]\nerror = {{ 404 = '/none', 403 = '/x.html' }}\n{named}"),
+                vec![format!("{nameless}error 404 = {none}{text}")],
+            ),
+            (
+                format!("[[host]]\nerror = {{ 404 = '/x.html' }}\n{of_root}"),
+                vec![format!(
+                    "{nameless}error 404 = '/x.html': no such file in {root}/folder; create it \
+                     there, for [[host]] a{text}"
+                )],
             ),
         ] {
-            std::fs::write(&file, toml).unwrap();
+            std::fs::write(&file, &toml).unwrap();
             let args = ["edge-server", "--listen", "[::1]:0", "--root", root, "--config"];
             let config = crate::config::parse(args.into_iter().chain(file.to_str())).unwrap();
-            let lines = VirtualHosts::open(&config).unwrap().missing_try_files(&config);
-            assert_eq!(lines.is_empty(), expected.is_empty(), "{toml}: {lines:?}");
-            assert!(lines.iter().all(|line| line.contains(expected)), "{toml}: {lines:?}");
+            let lines = VirtualHosts::open(&config).unwrap().missing_files(&config);
+            let shown = lines.iter().map(|line| line.replace(file.to_str().unwrap(), "F"));
+            assert_eq!(shown.collect::<Vec<_>>(), expected, "{toml}");
         }
     }
 
@@ -276,19 +308,14 @@ mod tests {
                 "[[host]] b, line 5, column 1: two hosts have the name 'A.example'",
             ),
             (
-                format!("{root}{named}error = {{ 404 = '/no' }}\n[[host]]\nnames = ['c']"),
-                "[[host]] a.example, line 3, column 1: error 404 = '/no': no such file",
-            ),
-            (
-                format!("{root}{named}[[host]]\nerror = {{ 404 = '/no' }}"),
-                "[[host]] without names, line 5, column 1: error 404 = '/no': no such file",
+                format!("{root}{named}[[host]]\nerror = {{ 404 = '/../no' }}"),
+                "[[host]] without names, line 5, column 1: error: 404 = '/../no': write the path",
             ),
         ] {
             std::fs::write(&file, format!("[server]\n{toml}")).unwrap();
             let args = ["edge-server", "--listen", "[::1]:0", "--config", file.to_str().unwrap()];
             let config = crate::config::parse(args).unwrap();
-            let opened = VirtualHosts::open(&config);
-            let error = opened.and_then(|hosts| hosts.check_error_pages(&config)).unwrap_err();
+            let error = VirtualHosts::open(&config).unwrap_err();
             assert!(error.is::<crate::config::ConfigError>(), "{toml}: {error:#}");
             let error = format!("{error:#}");
             let place = format!("--config {}: {place}", file.display());

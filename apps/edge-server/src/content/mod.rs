@@ -1,6 +1,7 @@
 //! Content of a virtual host: turns a request into a response, independent of the HTTP version.
 
 pub mod access;
+mod access_gaps;
 pub mod client_context;
 pub mod compression;
 pub mod early_hints;
@@ -28,7 +29,6 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 use ab_test::ClientUnit;
-use anyhow::bail;
 use ipnet::IpNet;
 use log::debug;
 use log::warn;
@@ -426,7 +426,9 @@ impl VirtualHost {
     /// Changes the fields of an origin's response as the rules for its path say.
     fn with_rules(&self, mut response: Response, request: &Request<'_>) -> Response {
         if let Some(url_path) = UrlPath::parse(request.split_target().0) {
-            self.rules.change(&mut response.fields, &url_path.decoded(), true);
+            let path = url_path.decoded();
+            self.rules.change(&mut response.fields, &path, true);
+            response.is_without_alt_svc = self.rules.unset_alt_svc(&path, true);
         }
         if [200, 304].contains(&response.status) {
             response.fields.append(&mut self.hints(request));
@@ -453,6 +455,7 @@ impl VirtualHost {
             if self.rules.has_fields(true) {
                 let path = format!("/{}", file.display());
                 response.fields.extend(self.rules.fields(&path, true));
+                response.is_without_alt_svc = self.rules.unset_alt_svc(&path, true);
             }
             if [200, 304].contains(&response.status) {
                 response.fields.append(&mut self.hints(request));
@@ -469,6 +472,7 @@ impl VirtualHost {
         let mut fields = self.rules.fields(path, false);
         fields.retain(|field| response.fields.iter().all(|own| own.name != field.name));
         response.fields.append(&mut fields);
+        response.is_without_alt_svc = self.rules.unset_alt_svc(path, false);
         response
     }
 
@@ -639,16 +643,13 @@ impl VirtualHost {
         }
     }
 
-    /// Checks that the error pages exist.
-    ///
-    /// # Errors
-    ///
-    /// One line that names the page.
-    pub fn check_error_pages(&self) -> anyhow::Result<()> {
-        self.rules.error_pages().try_for_each(|(status, path)| {
-            let problem = self.problem_of(path);
-            problem.map_or(Ok(()), |problem| bail!("error {status} = '{path}': {problem}"))
-        })
+    /// Returns a line for each error page that does not exist.
+    pub fn missing_error_pages(&self) -> Vec<String> {
+        let line = |(status, path)| {
+            let problem = self.problem_of(path)?;
+            Some(format!("error {status} = '{path}': {problem}"))
+        };
+        self.rules.error_pages().filter_map(line).collect()
     }
 
     /// Returns a line for each file that `try-files` names and that does not exist.

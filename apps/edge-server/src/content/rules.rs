@@ -178,15 +178,16 @@ impl Rules {
         let extension =
             path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let extension = extension.to_ascii_lowercase();
-        if let Some(own) = self.mime.get(&extension) {
-            return own.clone().into();
-        }
-        let mime = media_types::of_extension(&extension)
-            .or_else(|| mime_guess::from_ext(&extension).first_raw())
-            .unwrap_or("application/octet-stream");
-        match mime.starts_with("text/") && !self.charset.is_empty() && !mime.contains("charset") {
+        let mime: Cow<'static, str> = match self.mime.get(&extension) {
+            Some(own) => own.clone().into(),
+            None => media_types::of_extension(&extension)
+                .or_else(|| mime_guess::from_ext(&extension).first_raw())
+                .unwrap_or("application/octet-stream")
+                .into(),
+        };
+        match is_text(&mime) && !self.charset.is_empty() && !has_charset(&mime) {
             true => format!("{mime}; charset={}", self.charset).into(),
-            false => mime.into(),
+            false => mime,
         }
     }
 
@@ -226,6 +227,15 @@ impl Rules {
             fields.retain(|field| !is_replaced(&field.name));
             fields.extend(rule.set.iter().chain(&rule.add).cloned());
         }
+    }
+
+    /// Returns whether the rules for `path` leave out the server's own `alt-svc`: the last that names it
+    /// does.
+    pub fn unset_alt_svc(&self, path: &str, is_file: bool) -> bool {
+        let rules = self.headers.iter().rev();
+        let mut rules =
+            rules.filter(|rule| rule.applies_to(is_file) && rule.pattern.is_match(path));
+        rules.find_map(|rule| rule.unsets("alt-svc")).unwrap_or(false)
     }
 
     /// Returns status and location if a redirect matches the decoded `path`. A `query` begins with
@@ -294,13 +304,22 @@ pub fn encode(path: &str) -> String {
     utf8_percent_encode(path, PATH_ENCODED).to_string()
 }
 
+fn is_text(mime: &str) -> bool {
+    mime.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"))
+}
+
+fn has_charset(mime: &str) -> bool {
+    mime.to_ascii_lowercase().contains("charset=")
+}
+
 fn error_status(status: &str, path: &str) -> anyhow::Result<u16> {
     let number = status.parse().ok().filter(|number| (400..600).contains(number));
     let number =
         number.with_context(|| format!("error: '{status}' is not a status from 400 to 599"))?;
     ensure!(
-        path.starts_with('/'),
-        "error: {status} = '{path}': write the path of a file, /{status}.html"
+        UrlPath::parse(path).is_some(),
+        "error: {status} = '{path}': write the path of a file, /{status}.html, percent-encoded and \
+         without .."
     );
     Ok(number)
 }
@@ -327,6 +346,15 @@ impl FieldRule {
     /// Returns whether the rule is for a response with a file, or without one.
     fn applies_to(&self, is_file: bool) -> bool {
         is_file || self.always
+    }
+
+    /// Returns whether the rule removes a field, or gives it, if it names the field.
+    fn unsets(&self, name: &str) -> Option<bool> {
+        let is_given = self.set.iter().chain(&self.add).any(|field| field.name == name);
+        match self.unset.iter().any(|unset| unset == name) {
+            true => Some(true),
+            false => is_given.then_some(false),
+        }
     }
 
     fn new(rule: &file::HeaderRule) -> anyhow::Result<Self> {
@@ -393,6 +421,15 @@ mod tests {
     fn text_types_have_charset() {
         let plain = rules("");
         let own = rules("charset = \"\"\nmime = { '.TXT' = 'text/x', bin = 'a/b' }");
+        let types = "mime = { log = 'text/plain', old = 'Text/x; Charset=latin1', bin = 'a/b' }";
+        let named = rules(types);
+        for (name, expected) in [
+            ("a.log", "text/plain; charset=utf-8"),
+            ("a.old", "Text/x; Charset=latin1"),
+            ("a.bin", "a/b"),
+        ] {
+            assert_eq!(named.content_type(Path::new(name)), expected, "{name}");
+        }
         for (name, of_plain, of_own) in [
             ("a.html", "text/html; charset=utf-8", "text/html"),
             ("a.TXT", "text/plain; charset=utf-8", "text/x"),
@@ -455,7 +492,7 @@ mod tests {
             }
         }
         let own = Rules::new(&host("mime = { ts = 'text/typescript' }")).unwrap();
-        assert_eq!(own.content_type(Path::new("a.ts")), "text/typescript");
+        assert_eq!(own.content_type(Path::new("a.ts")), "text/typescript; charset=utf-8");
     }
 
     #[test]
@@ -586,6 +623,8 @@ mod tests {
             ("error = { 200 = '/x' }", "'200'"),
             ("error = { x = '/x' }", "'x'"),
             ("error = { 404 = 'x' }", "404 = 'x'"),
+            ("error = { 404 = '/../x' }", "404 = '/../x': write the path of a file"),
+            ("error = { 404 = '/a b' }", "404 = '/a b': write the path of a file"),
             ("mime = { a = 'b' }", "'b'"),
             ("header = [{ path = '/[', set = {} }]", "'/['"),
             ("header = [{ path = 'a/b', set = {} }]", "'a/b'"),

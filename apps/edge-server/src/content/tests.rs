@@ -66,7 +66,7 @@ impl TestHost {
         symlink("loop", root.join("loop")).unwrap();
         let dir_name = dir.path().to_str().unwrap();
         let host = toml::from_str(&toml.replace("DIR", dir_name)).unwrap();
-        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
+        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 }, Arc::default());
         let virtual_host =
             VirtualHost::new(Root::open(&root).unwrap(), &host, true, &mut resources).unwrap();
         Self { virtual_host, dir }
@@ -111,7 +111,7 @@ fn comparable(response: &Response) -> (u16, String, Vec<u8>) {
 }
 
 /// Returns the response to a request so long from now.
-fn request(
+pub(super) fn request(
     virtual_host: &VirtualHost,
     method: &str,
     path: &str,

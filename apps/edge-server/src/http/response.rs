@@ -22,6 +22,9 @@ pub struct Response {
     /// Fields beside those that every response has.
     pub fields: Vec<Field>,
 
+    /// Whether the server's own `alt-svc` is left out over TCP.
+    pub is_without_alt_svc: bool,
+
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
@@ -64,7 +67,16 @@ impl Field {
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         let fields = Vec::with_capacity(FIELDS_CAPACITY);
-        Self { status, fields, body, date: None, user: None, rate: None, effect: None }
+        Self {
+            status,
+            fields,
+            is_without_alt_svc: false,
+            body,
+            date: None,
+            user: None,
+            rate: None,
+            effect: None,
+        }
     }
 
     /// Returns a response with a short message.

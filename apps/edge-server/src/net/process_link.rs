@@ -22,6 +22,10 @@ use std::os::fd::RawFd;
 use log::debug;
 use quiche::ecn::Codepoint;
 use quiche::RecvInfo;
+use rustix::event;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::net;
 use rustix::net::sockopt;
@@ -99,6 +103,14 @@ impl Link {
     /// used this end of the link meanwhile.
     pub fn forget_codepoint(&self) {
         self.sent.set(None);
+    }
+
+    /// Returns whether the other process has ended.
+    pub fn is_closed(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
+        let without_wait = Timespec::default();
+        event::poll(&mut polled, Some(&without_wait)).is_ok()
+            && polled[0].revents().contains(PollFlags::HUP)
     }
 
     /// Forwards a datagram. If the link is full, the datagram is lost, as in a full socket.

@@ -26,6 +26,9 @@ const CIPHER_SUITES: [[u16; 2]; 2] = [[1, 1], [1, 3]];
 /// Length to which clients pad shorter names, so that they look the same.
 const NAME_BYTES: u8 = 64;
 
+/// Length of the longest host name (RFC 1035, 2.3.4), without the final dot.
+const NAME_BYTES_MAX: usize = 253;
+
 /// Bytes in front of an ECHConfig's contents: version and length.
 const HEADER_BYTES: usize = 4;
 
@@ -48,6 +51,11 @@ impl EchKey {
     ///
     /// That is no host name, or the system has no randomness.
     pub fn generate(public_name: &str) -> anyhow::Result<Self> {
+        let length = public_name.len();
+        ensure!(
+            length <= NAME_BYTES_MAX,
+            "the public name has {length} characters; a host name has {NAME_BYTES_MAX} at most"
+        );
         let private = PKey::generate(Id::X25519).context("cannot make a key")?;
         let mut id = [0];
         random::fill(&mut id).context("the system provides no random bytes")?;
@@ -220,8 +228,12 @@ mod tests {
             let error = format!("{}", result.map(drop).unwrap_err());
             assert!(error.contains(expected), "{pem}: {error}");
         }
-        for name in ["", "a b", "192.0.2.1", &"a.".repeat(200)] {
+        for name in ["", "a b", "192.0.2.1", &"a.".repeat(200), &"a".repeat(254)] {
             assert!(EchKey::generate(name).is_err(), "{name}");
         }
+        let long = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+        assert!(EchKey::generate(&long).is_ok());
+        let error = EchKey::generate(&format!("{long}d")).map(drop).unwrap_err().to_string();
+        assert_eq!(error, "the public name has 254 characters; a host name has 253 at most");
     }
 }

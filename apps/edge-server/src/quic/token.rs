@@ -81,6 +81,9 @@ pub struct Tokens {
     secrets: SharedSecrets,
     used_retry: TokenLog,
     used_new_token: TokenLog,
+
+    /// Token that was valid last.
+    last: Option<(TokenKind, TokenUse)>,
 }
 
 impl TokenKind {
@@ -118,7 +121,7 @@ impl TokenError {
 impl Tokens {
     pub fn new(secrets: SharedSecrets) -> Self {
         let (used_retry, used_new_token) = (TokenLog::default(), TokenLog::default());
-        Self { secrets, used_retry, used_new_token }
+        Self { secrets, used_retry, used_new_token, last: None }
     }
 
     /// Issues a token for a Retry packet that changes the server's connection ID from `original`
@@ -171,17 +174,31 @@ impl Tokens {
         if expiry_s < now_s {
             return Err(TokenError::Expired);
         }
-        let used = match kind {
-            TokenKind::Retry => &mut self.used_retry,
-            TokenKind::NewToken => &mut self.used_new_token,
-        };
-        if !used.add(expiry_s, &token[SALT_OFFSET..SEALED_OFFSET], now_s) {
+        let mut salt = [0; TOKEN_SALT_BYTES];
+        salt.copy_from_slice(&token[SALT_OFFSET..SEALED_OFFSET]);
+        let token_use = (expiry_s, salt);
+        if !self.used(kind).add(token_use, now_s) {
             return Err(TokenError::Replayed);
         }
+        self.last = Some((kind, token_use));
         Ok(match kind {
             TokenKind::Retry => AddressValidation::Retry { original: Cid::new(rest) },
             TokenKind::NewToken => AddressValidation::NewToken { payload: rest.try_into().ok() },
         })
+    }
+
+    /// Takes back the use of the token that was valid last: its client is to send the packet again.
+    pub fn release_last(&mut self) {
+        if let Some((kind, token_use)) = self.last.take() {
+            self.used(kind).0.remove(&token_use);
+        }
+    }
+
+    fn used(&mut self, kind: TokenKind) -> &mut TokenLog {
+        match kind {
+            TokenKind::Retry => &mut self.used_retry,
+            TokenKind::NewToken => &mut self.used_new_token,
+        }
     }
 
     fn seal(
@@ -245,17 +262,17 @@ fn seconds(time: SystemTime) -> u64 {
 /// Used tokens that have not expired, by expiry and salt. At the limit, those that expire first
 /// are forgotten.
 #[derive(Default)]
-struct TokenLog(BTreeSet<(u64, [u8; TOKEN_SALT_BYTES])>);
+struct TokenLog(BTreeSet<TokenUse>);
+
+type TokenUse = (u64, [u8; TOKEN_SALT_BYTES]);
 
 impl TokenLog {
     /// Adds a token. Returns whether it was unused.
-    fn add(&mut self, expiry_s: u64, salt: &[u8], now_s: u64) -> bool {
+    fn add(&mut self, token_use: TokenUse, now_s: u64) -> bool {
         while self.0.first().is_some_and(|(expiry_s, _)| *expiry_s < now_s) {
             self.0.pop_first();
         }
-        let mut key = [0; TOKEN_SALT_BYTES];
-        key.copy_from_slice(salt);
-        let is_new = self.0.insert((expiry_s, key));
+        let is_new = self.0.insert(token_use);
         if self.0.len() > USED_MAX {
             self.0.pop_first();
         }
@@ -406,6 +423,8 @@ mod tests {
             assert!(tokens.validate(&token, client(), CHANGED, now()).is_ok());
             let again = tokens.validate(&token, client(), CHANGED, now());
             assert_eq!(again, Err(TokenError::Replayed));
+            tokens.release_last();
+            assert!(tokens.validate(&token, client(), CHANGED, now()).is_ok());
         }
         assert!(tokens.validate(&next_token(), client(), CHANGED, now()).is_ok());
     }
@@ -428,15 +447,15 @@ mod tests {
     fn token_log_forgets_expired_and_is_bounded() {
         let mut used = TokenLog::default();
         let salt = |n: usize| (n as u128).to_be_bytes();
-        assert!(used.add(100, &salt(0), 90));
-        assert!(!used.add(100, &salt(0), 100));
-        assert!(used.add(200, &salt(1), 101));
+        assert!(used.add((100, salt(0)), 90));
+        assert!(!used.add((100, salt(0)), 100));
+        assert!(used.add((200, salt(1)), 101));
         assert_eq!(used.0.len(), 1);
 
         for n in 0..=USED_MAX {
-            used.add(300 + n as u64, &salt(n), 101);
+            used.add((300 + n as u64, salt(n)), 101);
         }
         assert_eq!(used.0.len(), USED_MAX);
-        assert!(!used.add(300 + USED_MAX as u64, &salt(USED_MAX), 101));
+        assert!(!used.add((300 + USED_MAX as u64, salt(USED_MAX)), 101));
     }
 }

@@ -18,8 +18,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     let cli = &config.flags;
     let resources = Resources::read(config)?;
     cli.listen.iter().try_for_each(|listener| resources.worker_config(cli, listener).map(drop))?;
-    resources.virtual_hosts.check_error_pages(config)?;
-    resources.virtual_hosts.warn_of_try_files(config);
+    resources.virtual_hosts.warn_of_missing_files(config);
     if let Some(dir) = &cli.qlog_dir {
         file::check_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;
     }
@@ -28,7 +27,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
     check_sockets(config)?;
     store::check(cli).map_err(|e| config.unusable("store", e))?;
-    config.warn_of_served_files();
+    config.warn_of_paths();
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -9,7 +10,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use anyhow::Context;
 use clap::Parser;
 
 use crate::config::PROGRAM;
@@ -49,11 +49,20 @@ fn run(cli: &EchKeysCli) -> anyhow::Result<EchKey> {
     let name = cli.file.display();
     if let Some(public_name) = &cli.public_name {
         let key = EchKey::generate(public_name)?;
-        write(&cli.file, &key.to_pem()?).with_context(|| format!("cannot make {name}"))?;
+        write(&cli.file, &key.to_pem()?).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => anyhow!(
+                "{name} is there already; name another file, or leave out --public-name to print its \
+                 value for DNS"
+            ),
+            ErrorKind::NotFound => anyhow!("cannot make {name}: its folder does not exist; make that"),
+            _ => anyhow!("cannot make {name}: {e}"),
+        })?;
         return Ok(key);
     }
-    let pem = std::fs::read(&cli.file)
-        .with_context(|| format!("cannot read {name}; make it with --public-name"))?;
+    let pem = std::fs::read(&cli.file).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => anyhow!("cannot read {name}: {e}; make it with --public-name"),
+        _ => anyhow!("cannot read {name}: {e}; name a file that this user may read"),
+    })?;
     EchKey::from_pem(&pem).map_err(|e| anyhow!("{name} {e}; make another with --public-name"))
 }
 

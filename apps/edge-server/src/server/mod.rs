@@ -33,6 +33,7 @@ use udp_batch::Socket;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::notices::Notices;
+use crate::admission::room_requests::RoomRequests;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
@@ -161,9 +162,14 @@ impl Workers {
         let claimants = Claimants::default();
         let files = FileLimiter::default();
         let shutdown_log = ShutdownLog::default();
+        let room_requests = RoomRequests::for_workers(pollers.iter().map(|poller| {
+            let wake = poller.wake();
+            move || wake()
+        }));
+        let parts = sockets.into_iter().zip(pollers).zip(handles).zip(room_requests);
         let mut event_loops = Vec::new();
-        for (name, ((WorkerSocket { listener, socket }, poller), handles)) in
-            (0..=u8::MAX).zip(sockets.into_iter().zip(pollers).zip(handles))
+        for (name, (((WorkerSocket { listener, socket }, poller), handles), room_requests)) in
+            (0..=u8::MAX).zip(parts)
         {
             let read_pool = read_queue.handle(poller.wake());
             let (hash_keys, claimants) = (resources.hash_keys.clone(), claimants.clone());
@@ -186,6 +192,7 @@ impl Workers {
                 access_log,
                 limiter,
                 notices,
+                room_requests,
                 budgets,
                 files,
                 qlogs: services.metrics.qlogs.clone(),

@@ -12,7 +12,6 @@ use crate::config::listener;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::server::resources::Resources;
@@ -85,7 +84,7 @@ impl Reloader {
         config.flags.resume = self.resume;
         acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
         let resources = Resources {
-            virtual_hosts: VirtualHosts::open(&config)?,
+            virtual_hosts: self.resources.virtual_hosts.reopen(&config)?,
             certificates: Certificates::read(&config)?,
             controllers: HostControllers::new(&config)?,
             secrets: self.resources.secrets.clone(),
@@ -97,11 +96,10 @@ impl Reloader {
         resources.virtual_hosts.start_compression()?;
         self.metrics.set_certificates(resources.certificates.expiries());
         resources.certificates.warn();
-        resources.virtual_hosts.warn_of_error_pages(&config);
-        resources.virtual_hosts.warn_of_try_files(&config);
+        resources.virtual_hosts.warn_of_missing_files(&config);
         self.resources = resources;
         config.flags.warn_of_conflicts();
-        config.warn_of_served_files();
+        config.warn_of_paths();
         let mut kept = self.changed(&config.options);
         if !listener::have_same_addresses(&listeners, &cli.listen) {
             kept.push("--listen".to_owned());

@@ -388,10 +388,15 @@ fn send_worker(
     this: &OlderProcess,
     older: &[OlderProcess],
 ) -> io::Result<()> {
-    let links: Vec<_> = std::iter::once(this).chain(older).collect();
-    if links.len() > LINKS_MAX {
-        return Err(io::Error::other(format!("{} older servers have not ended", older.len())));
+    // They are those of the start of this process.
+    let older: Vec<_> = older.iter().filter(|older| !older.link.is_closed()).collect();
+    if older.len() >= LINKS_MAX {
+        return Err(io::Error::other(format!(
+            "{} older servers still have clients; drain or stop them through their admin sockets",
+            older.len()
+        )));
     }
+    let links: Vec<_> = std::iter::once(this).chain(older).collect();
     let mut message = [0; 1 + LINKS_MAX];
     message[0] = links.len() as u8;
     for (slot, link) in message[1..].iter_mut().zip(&links) {

@@ -112,8 +112,7 @@ impl ConnectionActivity {
             Some(since) => since + idle_min,
             None => {
                 let stuck_from = lock(&self.progress).on_turn(false, || self.moved_bytes(), now);
-                let since = (*lock(&self.since)).max(self.limited_until());
-                stuck_from.max(since + STUCK_MIN)
+                stuck_from.max(*lock(&self.since) + STUCK_MIN)
             }
         }
     }
@@ -165,7 +164,8 @@ impl ConnectionActivity {
     }
 
     /// Notes that a response waits for its rate until then.
-    pub fn on_wait(&self, until: Instant) {
+    pub fn on_wait(&self, until: Instant, now: Instant) {
+        lock(&self.progress).on_wait(until, now);
         let mut limited_until = lock(&self.limited_until);
         *limited_until = until.max(*limited_until);
     }
@@ -178,7 +178,7 @@ impl ConnectionActivity {
     /// Notes that it waits no longer. The client can take no more than there was.
     pub fn on_origin_wait_end(&self, now: Instant) {
         self.origin_waits.fetch_sub(1, Ordering::Relaxed);
-        self.on_wait(now);
+        self.on_wait(now, now);
     }
 
     fn awaits_origin(&self) -> bool {
@@ -340,9 +340,11 @@ pub mod tests {
         let (activity, mut watch, start) = connection();
         let at = |seconds| start + seconds * SECOND;
         activity.on_begin(start);
-        activity.on_wait(at(15));
-        assert_eq!(activity.idle_from(at(1)), at(25));
-        activity.on_wait(at(14));
+        activity.on_wait(at(10), at(0));
+        assert_eq!(activity.idle_from(at(1)), at(20));
+        activity.on_wait(at(9), at(1));
+        activity.on_wait(at(15), at(2));
+        assert_eq!(activity.idle_from(at(2)), at(20), "it waits for many others");
         for (after, expected) in [(20, None), (40, Some(Timeout::Stalled))] {
             assert_eq!(watch.check(&activity, at(after)), expected, "{after}");
         }

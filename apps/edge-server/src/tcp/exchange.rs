@@ -80,7 +80,7 @@ impl TcpExchange {
 
     /// Notes that the response waits for its rate until then.
     pub fn on_wait(&self, until: Instant) {
-        self.peer.activity.on_wait(until);
+        self.peer.activity.on_wait(until, clock::now());
     }
 
     /// Notes whether the response waits for an origin, which is not the client's fault.

@@ -166,8 +166,10 @@ impl TcpServer {
         self.handle.clone()
     }
 
-    /// Begins to accept connections.
-    pub fn start(&mut self) {
+    /// Begins to accept connections. Calls `set_ready` when the process may end as far as the clients here
+    /// are concerned, and when it may not any more.
+    pub fn start(&mut self, set_ready: impl FnMut(bool) + Send + 'static) {
+        self.runtime.spawn(watch_readiness(Arc::clone(&self.handle.services), set_ready));
         for (listener, purpose) in std::mem::take(&mut self.listeners) {
             announce(&listener, purpose);
             let services = Arc::clone(&self.handle.services);
@@ -255,6 +257,27 @@ impl TcpHandle {
             *now = next.unwrap_or(*now);
             next.is_some()
         });
+    }
+}
+
+/// Tells whether the process may end: the server leaves its clients, and they have ended, or have had their
+/// time.
+async fn watch_readiness(services: Arc<TcpServices>, mut set_ready: impl FnMut(bool)) {
+    let mut stage = services.stage.clone();
+    loop {
+        let now = *stage.borrow_and_update();
+        match now {
+            TcpStage::Serving => set_ready(false),
+            TcpStage::Closing => return set_ready(true),
+            TcpStage::HandedOver { until } | TcpStage::Draining { until, .. } => tokio::select! {
+                () = services.open.wait_empty() => set_ready(true),
+                () = sleep_until(until.into()) => set_ready(true),
+                _ = stage.changed() => continue,
+            },
+        }
+        if stage.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -50,7 +50,12 @@ pub struct TcpServices {
 
 /// Open connections by their numbers.
 #[derive(Default)]
-pub struct OpenConnections(Mutex<BTreeMap<u64, Weak<Peer>>>);
+pub struct OpenConnections {
+    peers: Mutex<BTreeMap<u64, Weak<Peer>>>,
+
+    /// Notified when none is left.
+    empty: Notify,
+}
 
 /// Peer of one connection.
 pub struct Peer {
@@ -168,10 +173,21 @@ impl OpenConnections {
     }
 
     fn remove(&self, number: u64) {
-        self.peers().remove(&number);
+        let mut peers = self.peers();
+        peers.remove(&number);
+        if peers.is_empty() {
+            self.empty.notify_one();
+        }
+    }
+
+    /// Waits until there is none.
+    pub async fn wait_empty(&self) {
+        while !self.peers().is_empty() {
+            self.empty.notified().await;
+        }
     }
 
     fn peers(&self) -> MutexGuard<'_, BTreeMap<u64, Weak<Peer>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

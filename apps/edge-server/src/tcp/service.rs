@@ -13,6 +13,7 @@ use hyper::header::CONNECTION;
 use hyper::header::CONTENT_LENGTH;
 use hyper::header::DATE;
 use hyper::header::TRANSFER_ENCODING;
+use hyper::HeaderMap;
 use hyper::Version;
 use log::debug;
 use quiche::clock;
@@ -46,6 +47,9 @@ use crate::tcp::stage::TcpStage;
 
 /// How long clients may remember that the server has HTTP/3, in seconds (RFC 7838, 3.1).
 const ALT_SVC_MAX_AGE: u32 = 86_400;
+
+/// Value of `Alt-Svc` that has clients forget (RFC 7838, 3).
+const WITHDRAWN: &str = "clear";
 
 /// Request that waits for its password to be checked.
 struct TcpCheckWaiter(oneshot::Sender<()>);
@@ -298,7 +302,7 @@ fn with_head(
     peer: &Peer,
     exchange: TcpExchange,
 ) -> hyper::Response<ResponseBody> {
-    let Response { status, fields, body, rate, date, .. } = response;
+    let Response { status, fields, is_without_alt_svc, body, rate, date, .. } = response;
     let length = body.length();
     let mut sent = hyper::Response::new(ResponseBody::new(body, rate, with_content, exchange));
     // The server's own statuses are valid.
@@ -321,8 +325,21 @@ fn with_head(
     if let Some(length) = length.filter(|_| ![204, 304].contains(&status)) {
         insert(CONTENT_LENGTH, length.to_string());
     }
-    insert(ALT_SVC, alt_svc(*peer.services.stage.borrow(), peer.local.port()));
+    if !is_without_alt_svc {
+        announce_http3(headers, *peer.services.stage.borrow(), peer.local.port());
+    }
     sent
+}
+
+/// Adds `Alt-Svc`, unless a rule of the host has. A server that leaves withdraws that, too.
+fn announce_http3(headers: &mut HeaderMap, stage: TcpStage, port: u16) {
+    let own = alt_svc(stage, port);
+    if headers.contains_key(ALT_SVC) && own != WITHDRAWN {
+        return;
+    }
+    if let Ok(value) = HeaderValue::try_from(own) {
+        headers.insert(ALT_SVC, value);
+    }
 }
 
 /// Returns the value of `Alt-Svc` (RFC 7838, 3), which is withdrawn from clients of a server that
@@ -332,7 +349,7 @@ fn alt_svc(stage: TcpStage, port: u16) -> String {
         TcpStage::Serving | TcpStage::HandedOver { .. } => {
             format!("h3=\":{port}\"; ma={ALT_SVC_MAX_AGE}")
         }
-        TcpStage::Draining { .. } | TcpStage::Closing => "clear".to_owned(),
+        TcpStage::Draining { .. } | TcpStage::Closing => WITHDRAWN.to_owned(),
     }
 }
 
@@ -351,6 +368,22 @@ mod tests {
             (TcpStage::Closing, "clear"),
         ] {
             assert_eq!(alt_svc(stage, 443), expected, "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn field_of_a_rule_is_the_only_one() {
+        for (of_rule, stage, expected) in [
+            (None, TcpStage::Serving, "h3=\":443\"; ma=86400"),
+            (Some("h3=\":8443\""), TcpStage::Serving, "h3=\":8443\""),
+            (Some("h3=\":8443\""), TcpStage::Closing, "clear"),
+        ] {
+            let mut headers = HeaderMap::new();
+            let of_rule = of_rule.map(|value| (ALT_SVC, HeaderValue::from_static(value)));
+            headers.extend(of_rule);
+            announce_http3(&mut headers, stage, 443);
+            let found: Vec<_> = headers.get_all(ALT_SVC).iter().collect();
+            assert_eq!(found, [expected], "{stage:?}");
         }
     }
 }

@@ -20,6 +20,7 @@ use quiche::Type;
 use crate::admission;
 use crate::admission::connection_limits::Limit;
 use crate::admission::reason::Refusal;
+use crate::admission::room_requests::RoomRequest;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
@@ -80,7 +81,8 @@ impl Worker {
         let from = |slot| connections.get(slot)?.replaceable_from();
         let replaceable = |groups: &[_]| list.longest_of(groups, now.instant, from);
         let admission = &mut self.admission;
-        match admission.decide(header, info.from, replaceable, &self.limits, now) {
+        let may_be_given = self.room_requests.may_be_given(now.instant);
+        match admission.decide(header, info.from, replaceable, may_be_given, &self.limits, now) {
             Decision::Accept(acceptance) => {
                 if let Some(replaced) = acceptance.replaced {
                     self.replace(sink, replaced, now.instant);
@@ -92,9 +94,35 @@ impl Worker {
                 self.metrics.admission.count_retry(reason);
                 Some(length)
             }),
+            Decision::Refuse(Refusal::Limit(limit))
+                if self.may_get_room(info, limit, now.instant) =>
+            {
+                // It sends the packet again.
+            }
             Decision::Refuse(refusal) => self.refuse(sink, info, header, refusal),
         }
         None
+    }
+
+    /// Returns whether a client may get room from another worker, so that it is not refused yet.
+    fn may_get_room(&mut self, info: RecvInfo, limit: Limit, now: Instant) -> bool {
+        let request = RoomRequest { client: info.from.ip(), limit };
+        let may_hope = limit != Limit::Rate && self.room_requests.ask(request, now);
+        if may_hope {
+            self.admission.release_token();
+        }
+        may_hope
+    }
+
+    /// Makes room for clients of other workers, as far as they still need it.
+    pub(super) fn make_room(&mut self, sink: &dyn PacketSink, now: Instant) {
+        for RoomRequest { client, .. } in self.room_requests.take() {
+            let Some(limit) = self.admission.reached(client, &self.limits) else { continue };
+            match self.replaceable(client, limit, now) {
+                Some(slot) => self.replace(sink, slot, now),
+                None => self.room_requests.on_empty(now),
+            }
+        }
     }
 
     /// Returns the slot of a connection that a client may replace where a limit is reached.

@@ -140,6 +140,11 @@ impl EventLoop {
         }
     }
 
+    /// Returns a part of the shutdown barrier for what clients have besides the workers.
+    pub fn join_shutdown_barrier(&self) -> ShutdownBarrier {
+        self.handles.shutdown_barrier.join()
+    }
+
     fn process_commands(&mut self) -> anyhow::Result<()> {
         while let Some(pending) = self.handles.commands.next() {
             match pending.command {

@@ -39,6 +39,7 @@ use crate::admission::file_limits::FileLimiter;
 use crate::admission::notices::Notices;
 use crate::admission::reason::Refusal;
 use crate::admission::replaceable_connections::ReplaceableConnections;
+use crate::admission::room_requests::RoomRequests;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
@@ -100,6 +101,7 @@ pub struct Worker {
     limits: Limits,
     admission: Admission,
     notices: Notices,
+    room_requests: RoomRequests,
     budgets: WorkerBudgets,
     files: FileLimiter,
     resets: StatelessResets,
@@ -167,6 +169,7 @@ pub struct WorkerServices {
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
     pub notices: Notices,
+    pub room_requests: RoomRequests,
     pub budgets: WorkerBudgets,
     pub files: FileLimiter,
     pub qlogs: QlogBudget,
@@ -191,6 +194,7 @@ impl Worker {
             access_log,
             limiter,
             notices,
+            room_requests,
             budgets,
             files,
             qlogs,
@@ -210,6 +214,7 @@ impl Worker {
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             notices,
+            room_requests,
             budgets,
             files,
             resets: StatelessResets::new(secrets),
@@ -255,7 +260,10 @@ impl Worker {
 
     /// Returns whether connections wait for their turn.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || self.store.has_replies() || !self.notices.is_empty()
+        !self.ready.is_empty()
+            || self.store.has_replies()
+            || !self.notices.is_empty()
+            || !self.room_requests.is_empty()
     }
 
     /// Returns whether packets wait for space in the socket's buffer.
@@ -344,6 +352,7 @@ impl Worker {
             self.on_store_replies();
         }
         self.process_notices(now);
+        self.make_room(sink, now);
         while let Some(slot) = self.timers.pop_due(now) {
             if self.connections[slot].on_timeout(&self.store, &self.metrics, now) {
                 self.allocator_purge.on_idle(now);

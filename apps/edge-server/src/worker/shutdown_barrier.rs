@@ -1,5 +1,5 @@
-//! Shutdown barrier of all workers: none ends before every worker has no client left. Until
-//! then each keeps its socket: the kernel counts the sockets that share the address to find
+//! Shutdown barrier of all workers and the TCP side: no worker ends before none of them has a client left.
+//! Until then each keeps its socket: the kernel counts the sockets that share the address to find
 //! the worker of a packet, and new clients are to be refused.
 
 use std::sync::atomic::AtomicUsize;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use log::debug;
 use mio::Waker;
 
-/// One worker's part of the barrier.
+/// Part of a worker, or of the TCP side.
 pub struct ShutdownBarrier {
     group: Arc<Group>,
     is_ready: bool,
 }
 
 struct Group {
-    /// Number of workers that are not ready to end.
+    /// Number of parts that are not ready to end.
     busy: AtomicUsize,
     wakers: Vec<Arc<Waker>>,
 }
@@ -30,8 +30,13 @@ impl ShutdownBarrier {
         (0..workers).map(|_| Self { group: Arc::clone(&group), is_ready: false }).collect()
     }
 
-    /// Notes that this worker is ready to end. Returns whether all are; the last one wakes the
-    /// others.
+    /// Returns one more part, of what is not ready to end.
+    pub fn join(&self) -> Self {
+        self.group.busy.fetch_add(1, Ordering::AcqRel);
+        Self { group: Arc::clone(&self.group), is_ready: false }
+    }
+
+    /// Notes that this part is ready to end. Returns whether all are; the last one wakes the workers.
     pub fn is_complete(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_ready, true)
             && self.group.busy.fetch_sub(1, Ordering::AcqRel) == 1
@@ -45,8 +50,7 @@ impl ShutdownBarrier {
         self.group.busy.load(Ordering::Acquire) == 0
     }
 
-    /// Takes back that this worker is ready to end. Returns whether it did: otherwise all workers
-    /// are ending.
+    /// Takes back that this part is ready to end. Returns whether it did: otherwise all are ending.
     pub fn withdraw(&mut self) -> bool {
         if !self.is_ready {
             return true;
@@ -71,7 +75,8 @@ mod tests {
     fn barrier_opens_when_all_are_ready_and_wakes_them() {
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut workers = ShutdownBarrier::for_workers(vec![waker; 2]);
+        let mut workers = ShutdownBarrier::for_workers(vec![waker]);
+        workers.push(workers[0].join());
         let mut is_woken = || {
             let mut events = Events::with_capacity(8);
             poll.poll(&mut events, Some(Duration::ZERO)).unwrap();

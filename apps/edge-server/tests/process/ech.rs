@@ -134,13 +134,19 @@ fn unusable_key_is_one_line() {
     certify(dir.path(), "cert");
     let cert = format!("{}.pem", cert.display());
     for (args, code, named) in [
-        (&["ech-keys", file, "--public-name", PUBLIC][..], 1, "File exists"),
-        (&["ech-keys", "/nonexistent/key", "--public-name", PUBLIC], 1, "/nonexistent/key"),
+        (&["ech-keys", file, "--public-name", PUBLIC][..], 1, "is there already; name another"),
+        (
+            &["ech-keys", "/nonexistent/key", "--public-name", PUBLIC],
+            1,
+            "its folder does not exist",
+        ),
         (&["ech-keys", "/nonexistent/key"], 1, "make it with --public-name"),
         (&["ech-keys", "/nonexistent/key", "--public-name", "a b"], 1, "'a b' is no host name"),
+        (&["ech-keys", "/"], 1, "name a file that this user may read"),
         (&["ech-keys"], 2, "<FILE>"),
         (&[&serve[..], &[&cert]].concat(), 2, "holds no X25519 private key"),
-        (&[&serve[..], &["/nonexistent"]].concat(), 2, "cannot read --ech-keys /nonexistent"),
+        (&[&serve[..], &["/nonexistent"]].concat(), 2, "cannot read --ech-keys /nonexistent: No"),
+        (&[&serve[..], &["/"]].concat(), 2, "name a readable file"),
     ] {
         let output = server_command(args).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -5,6 +5,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use crate::support::client::ClientLimits;
 use crate::support::client::UdpClient;
@@ -74,6 +76,36 @@ fn connections_that_keep_much_stay_below_the_documented_worst_case() {
     let evictions = metrics::read(metrics_at, "edge_server_evictions_total");
     println!("{growth} of {bytes_max} bytes, {kept} of responses; {evictions} connections closed");
     assert!(growth < bytes_max && kept <= part(1 << 30) && evictions > 0);
+}
+
+// Each listener has workers of its own.
+#[test]
+fn idle_connection_of_another_listener_makes_room() {
+    const CONNECTIONS: usize = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0", "--workers", "1"];
+    let max = CONNECTIONS.to_string();
+    let limits = ["--connections-max", &max, "--connections-per-subnet", &max];
+    let root = ["--root", dir.path().to_str().unwrap()];
+    let connect = |from: [u8; 4], to| {
+        let mut client = UdpClient::connect_from(from.into(), to, ClientLimits::default());
+        assert_eq!(client.get("/none").status(), "404");
+        client.settle();
+        client
+    };
+    for full in [0, 1] {
+        let mut server = Running::start(&mut server_command(&[&args[..], &limits, &root].concat()));
+        let addresses = [0, 1].map(|before| {
+            let line = server.wait_for_another("listening on ", before);
+            line.rsplit_once("listening on ").unwrap().1.parse::<SocketAddr>().unwrap()
+        });
+        let full_at = addresses[full];
+        let _idle: Vec<_> = (0..CONNECTIONS).map(|_| connect([127, 1, 1, 1], full_at)).collect();
+        // Longer than a connection has to be idle.
+        thread::sleep(Duration::from_millis(1500));
+        connect([127, 2, 2, 2], addresses[1 - full]);
+        assert!(server.stop().success());
+    }
 }
 
 #[test]

@@ -102,6 +102,22 @@ fn reload_reaches_every_worker_and_disturbs_nobody() {
 }
 
 #[test]
+fn limited_client_stays_limited_after_a_reload() {
+    let rule = "[[host.access]]\nrequests-per-second = 1\nburst = 60\n";
+    let mut host_a = ReloadedServer::new(&format!("[[host]]\n{rule}"));
+    let mut client = UdpClient::connect(host_a.address);
+    let mut refused = |requests| {
+        let statuses = (0..requests).map(|_| client.get("/").status().to_owned());
+        statuses.filter(|status| status == "429").count()
+    };
+    assert!(refused(120) > 0);
+    host_a.change(&format!("[[host]]\ncharset = 'latin1'\n{rule}"), "reloaded");
+    assert!(refused(40) > 0, "the burst was there again");
+    host_a.change(&format!("[[host]]\n{rule}").replace("60", "70"), "reloaded");
+    assert_eq!(refused(40), 0, "the rule has changed");
+}
+
+#[test]
 fn file_that_the_server_writes_is_not_read_after_a_reload() {
     let dir = tempfile::tempdir().unwrap();
     let (log, config) = (dir.path().join("log"), config(dir.path()));

@@ -91,6 +91,18 @@ pub fn get(address: SocketAddr, bytes: usize) -> usize {
 }
 
 #[test]
+fn servers_that_have_ended_do_not_count_as_older() {
+    let (line, mut newest) = Line::begin();
+    for _ in 0..20 {
+        let mut old = std::mem::replace(&mut newest, line.succeed());
+        old.wait_for("handed over");
+        old.kill();
+    }
+    assert_eq!(get(line.address, 5), 5);
+    assert!(newest.stop().success());
+}
+
+#[test]
 fn takeover_leaves_connections_to_the_old_server() {
     let (line, mut old) = Line::begin();
     // On both workers, but for one time in many.

@@ -142,14 +142,30 @@ fn uploads_are_counted() {
 }
 
 #[test]
-fn responses_tell_of_http3() {
+fn responses_tell_of_http3_unless_rules_say_otherwise() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut server, address) = serve(dir.path(), &["--tcp", "on"]);
+    let rules =
+        "[[host.header]]\npath = '/mapped/**'\nset = { alt-svc = 'h3=\":8443\"' }\nalways = true\n\
+                 [[host.header]]\npath = '/*/quiet*'\nunset = ['alt-svc']\nalways = true\n\
+                 [[host.header]]\npath = '/file'\nunset = ['alt-svc']\n";
+    let config = dir.path().join("edge.toml");
+    fs::write(&config, format!("[[host]]\n{rules}")).unwrap();
+    fs::write(dir.path().join("file"), "file").unwrap();
+    let args = ["--tcp", "on", "--config", config.to_str().unwrap()];
+    let (mut server, address) = serve(dir.path(), &args);
+    let own = format!("h3=\":{}\"; ma=86400", address.port());
     for version in VERSIONS {
         let mut client = TcpClient::connect(address, "localhost", version);
-        let response = client.get("localhost", "/missing", &[]);
-        let expected = format!("h3=\":{}\"; ma=86400", address.port());
-        assert_eq!(response.headers()["alt-svc"], expected.as_str(), "{version:?}");
+        for (path, expected) in [
+            ("/missing", Some(own.as_str())),
+            ("/mapped/a", Some("h3=\":8443\"")),
+            ("/mapped/quiet", None),
+            ("/file", None),
+        ] {
+            let response = client.get("localhost", path, &[]);
+            let found: Vec<_> = response.headers().get_all("alt-svc").iter().collect();
+            assert_eq!(found, Vec::from_iter(expected), "{version:?} {path}");
+        }
     }
     assert!(server.stop().success());
 }
@@ -529,6 +545,32 @@ fn old_server_accepts_again_when_the_new_one_dies() {
     let mut client = TcpClient::connect(line.address, "localhost", Version::Http2);
     assert_eq!(client.get("localhost", "/bytes/5", &[]).body().len(), 5);
     assert!(old.stop().success());
+}
+
+#[test]
+fn old_server_with_tcp_clients_alone_serves_again() {
+    let (line, mut old) = Line::begin();
+    let mut download = tcp_client::open(line.address, b"\x08http/1.1");
+    download.write_all(b"GET /bytes/30000000 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    download.read_exact(&mut [0]).unwrap();
+    let mut new = line.succeed();
+    old.wait_for("handed over");
+    // Longer than a server without clients stays.
+    thread::sleep(Duration::from_secs(3));
+    new.kill();
+    old.wait_for("serving again");
+    for version in VERSIONS {
+        let mut client = TcpClient::connect(line.address, "localhost", version);
+        assert_eq!(client.get("localhost", "/bytes/5", &[]).body().len(), 5, "{version:?}");
+    }
+    over_quic(line.address, "GET", "/bytes/5", &[]);
+    let mut newest = line.succeed();
+    old.wait_for_another("handed over", 1);
+    let mut rest = Vec::new();
+    let _ = download.read_to_end(&mut rest);
+    assert!(rest.len() >= 30_000_000, "{} bytes", rest.len());
+    assert!(old.end().0.success(), "it ends with its last client");
+    assert!(newest.stop().success());
 }
 
 // Its drain has stopped the socket.

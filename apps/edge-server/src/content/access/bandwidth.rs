@@ -38,6 +38,11 @@ impl Bandwidth {
         Self { rate, clients: Mutex::default() }
     }
 
+    /// Returns whether it allows what another one does.
+    pub fn has_limits_of(&self, other: &Self) -> bool {
+        self.rate == other.rate
+    }
+
     /// Returns the bucket of a client.
     pub fn bucket_of(&self, client: IpAddr, now: Instant) -> Arc<ByteBucket> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

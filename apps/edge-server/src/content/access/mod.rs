@@ -4,12 +4,13 @@ mod addresses;
 mod bandwidth;
 pub mod basic_auth;
 pub mod cors;
-mod covered_paths;
+pub mod covered_paths;
 pub mod password_checker;
 mod private;
 pub mod refusal;
 mod request_rate;
 pub mod resources;
+pub mod rule_limiters;
 pub mod signed_urls;
 
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ pub use crate::content::access::private::make_private;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::access::request_rate::RequestRate;
 use crate::content::access::resources::AccessResources;
+use crate::content::access::rule_limiters::RuleKey;
 use crate::content::access::signed_urls::SigningSecrets;
 use crate::content::client_context::ClientContext;
 use crate::http::request::Request;
@@ -94,11 +96,10 @@ impl AccessRules {
     ///
     /// One line that names the invalid key.
     pub fn new(host: &file::Host, resources: &mut AccessResources) -> anyhow::Result<Option<Self>> {
-        let rules = host
-            .access
-            .iter()
-            .flatten()
-            .map(|rule| PathAccess::new(rule, resources).context(rule.position));
+        let rules = host.access.iter().flatten().enumerate().map(|(index, rule)| {
+            let key = RuleKey::new(host, index, rule);
+            PathAccess::new(rule, &key, resources).context(rule.position)
+        });
         let rules: Vec<_> = rules.collect::<anyhow::Result<_>>()?;
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
@@ -190,12 +191,16 @@ fn ask(
 }
 
 impl PathAccess {
-    fn new(rule: &file::AccessRule, resources: &mut AccessResources) -> anyhow::Result<Self> {
+    fn new(
+        rule: &file::AccessRule,
+        key: &RuleKey,
+        resources: &mut AccessResources,
+    ) -> anyhow::Result<Self> {
         let file::AccessRule { path, except, allow, deny, basic_auth, realm, signed_url, .. } =
             rule;
         let paths = CoveredPaths::new(path, except)?;
-        let rate = rate_of(rule, resources.prefix_lengths)?;
-        let bandwidth = bandwidth_of(rule)?;
+        let rate = rate_of(rule, resources.prefix_lengths)?.map(|rate| resources.rate(key, rate));
+        let bandwidth = bandwidth_of(rule)?.map(|bandwidth| resources.bandwidth(key, bandwidth));
         let has_addresses = allow.is_some() || deny.is_some();
         let has_rate = rate.is_some() || bandwidth.is_some();
         ensure!(
@@ -226,10 +231,7 @@ impl PathAccess {
 }
 
 /// Returns the rate that a rule limits, whose burst is a second's requests by default.
-fn rate_of(
-    rule: &file::AccessRule,
-    lengths: PrefixLengths,
-) -> anyhow::Result<Option<Arc<RequestRate>>> {
+fn rate_of(rule: &file::AccessRule, lengths: PrefixLengths) -> anyhow::Result<Option<RequestRate>> {
     let file::AccessRule { requests_per_second, burst, .. } = rule;
     let Some(per_second) = *requests_per_second else {
         let burst = burst.unwrap_or_default();
@@ -242,11 +244,11 @@ fn rate_of(
         let range = 1..=REQUESTS_MAX;
         ensure!(range.contains(&value), "access: {key} = {value}: write 1 to {REQUESTS_MAX}");
     }
-    Ok(Some(Arc::new(RequestRate::new(per_second, burst, lengths))))
+    Ok(Some(RequestRate::new(per_second, burst, lengths)))
 }
 
 /// Returns the bandwidth that a rule limits, whose burst is a second's bytes by default.
-fn bandwidth_of(rule: &file::AccessRule) -> anyhow::Result<Option<Arc<Bandwidth>>> {
+fn bandwidth_of(rule: &file::AccessRule) -> anyhow::Result<Option<Bandwidth>> {
     let Some(bytes_per_second) = rule.bytes_per_second else {
         let burst = rule.burst_bytes.unwrap_or_default();
         let is_alone = rule.burst_bytes.is_some();
@@ -263,7 +265,7 @@ fn bandwidth_of(rule: &file::AccessRule) -> anyhow::Result<Option<Arc<Bandwidth>
         (1..=*most).contains(&burst_bytes),
         "access: burst-bytes = {burst_bytes}: write 1 to {most}"
     );
-    Ok(Some(Arc::new(Bandwidth::new(ByteRate { bytes_per_second, burst_bytes }))))
+    Ok(Some(Bandwidth::new(ByteRate { bytes_per_second, burst_bytes })))
 }
 
 /// Checks the realm of a rule, which is for passwords alone.
@@ -313,13 +315,56 @@ mod tests {
         }
     }
 
-    /// Returns the rules of a host with one rule.
-    fn new(toml: &str) -> anyhow::Result<Option<AccessRules>> {
+    #[test]
+    fn limiters_of_unchanged_rules_are_kept() {
+        let rule = "requests-per-second = 5\nbytes-per-second = 5000\n";
+        let read = |toml: &str, previous| {
+            let (_dir, host) = host(toml);
+            let lengths = PrefixLengths { v4: 24, v6: 48 };
+            let mut resources = AccessResources::new(lengths, previous);
+            let rules = AccessRules::new(&host, &mut resources).unwrap().unwrap();
+            (rules.0, resources.into_limiters())
+        };
+        for (before, after, kept) in [
+            (rule.to_owned(), rule.to_owned(), [true, true]),
+            (rule.to_owned(), format!("{rule}deny = ['::/0']\n"), [true, true]),
+            (rule.to_owned(), format!("{rule}burst = 9\n"), [false, true]),
+            (rule.to_owned(), format!("{rule}burst-bytes = 9\n"), [true, false]),
+            (rule.to_owned(), format!("{rule}path = '/a'\n"), [false; 2]),
+            (rule.to_owned(), format!("{rule}except = ['/a']\n"), [false; 2]),
+        ] {
+            let (old, limiters) = read(&before, Arc::default());
+            let (new, _) = read(&after, limiters);
+            let rates = [&old, &new].map(|rules| rules[0].rate.as_ref().unwrap());
+            let bandwidths = [&old, &new].map(|rules| rules[0].bandwidth.as_ref().unwrap());
+            let found =
+                [Arc::ptr_eq(rates[0], rates[1]), Arc::ptr_eq(bandwidths[0], bandwidths[1])];
+            assert_eq!(found, kept, "{after}");
+        }
+        let twice = format!("{rule}[[host.access]]\n{rule}");
+        let (old, limiters) = read(&twice, Arc::default());
+        let (new, _) = read(&twice, limiters);
+        let rate = |rules: &[PathAccess], at: usize| Arc::clone(rules[at].rate.as_ref().unwrap());
+        for (one, other) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let is_same = Arc::ptr_eq(&rate(&old, one), &rate(&new, other));
+            assert_eq!(is_same, one == other, "{one} {other}");
+        }
+    }
+
+    /// Returns a host with one rule.
+    fn host(toml: &str) -> (tempfile::TempDir, file::Host) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
         std::fs::write(&file, format!("[[host]]\n[[host.access]]\n{toml}\n")).unwrap();
         let host = file::ConfigFile::read(&file).unwrap().default_host();
-        let mut resources = AccessResources::new(PrefixLengths { v4: 24, v6: 48 });
+        (dir, host)
+    }
+
+    /// Returns the rules of a host with one rule.
+    fn new(toml: &str) -> anyhow::Result<Option<AccessRules>> {
+        let (_dir, host) = host(toml);
+        let lengths = PrefixLengths { v4: 24, v6: 48 };
+        let mut resources = AccessResources::new(lengths, Arc::default());
         AccessRules::new(&host, &mut resources)
     }
 }

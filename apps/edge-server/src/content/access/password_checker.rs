@@ -1,7 +1,7 @@
 //! Password checker: threads that check passwords, so that neither event loops nor reads from disk
-//! wait for it. Clients take turns, so that who tries many passwords delays nobody else for long.
+//! wait for it. Subnets take turns, and clients within them, so that who tries many passwords delays nobody
+//! else for long.
 
-use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -42,15 +42,22 @@ struct CheckQueue {
     /// Prefix lengths of subnets.
     lengths: PrefixLengths,
 
-    /// Clients in the order of their turns.
-    clients: VecDeque<WaitingClient>,
+    /// Subnets in the order of their turns.
+    subnets: VecDeque<WaitingSubnet>,
     waiting: usize,
     is_closed: bool,
 }
 
+struct WaitingSubnet {
+    subnet: IpNet,
+
+    /// Clients in the order of their turns.
+    clients: VecDeque<WaitingClient>,
+    waiting: usize,
+}
+
 struct WaitingClient {
     client: ClientUnit,
-    subnet: IpNet,
     checks: VecDeque<WaitingCheck>,
 }
 
@@ -128,7 +135,7 @@ impl SharedChecker {
 
 impl CheckQueue {
     fn new(lengths: PrefixLengths) -> Self {
-        Self { lengths, clients: VecDeque::new(), waiting: 0, is_closed: false }
+        Self { lengths, subnets: VecDeque::new(), waiting: 0, is_closed: false }
     }
 
     /// Adds a check. Returns the one of which it has the place, if the queue was full.
@@ -138,9 +145,9 @@ impl CheckQueue {
         waiting: WaitingCheck,
     ) -> Result<Option<WaitingCheck>, AccessRefusal> {
         let (subnet, client) = (subnet_of(client, self.lengths), ClientUnit::of(client));
-        let of_subnet = self.of_subnet(subnet);
-        let own = self.clients.iter().find(|other| other.client == client);
-        let of_client = own.map_or(0, |own| own.checks.len());
+        let own = self.subnets.iter().find(|other| other.subnet == subnet);
+        let of_subnet = own.map_or(0, |own| own.waiting);
+        let of_client = own.map_or(0, |own| own.of_client(client));
         if of_subnet >= WAITING_OF_SUBNET_MAX || of_client >= WAITING_OF_CLIENT_MAX {
             return Err(AccessRefusal::Busy);
         }
@@ -148,39 +155,65 @@ impl CheckQueue {
             true => Some(self.displace(of_subnet).ok_or(AccessRefusal::Busy)?),
             false => None,
         };
-        match self.clients.iter_mut().find(|other| other.client == client) {
-            Some(own) => own.checks.push_back(waiting),
+        self.waiting += 1;
+        match self.subnets.iter_mut().find(|other| other.subnet == subnet) {
+            Some(own) => own.push(client, waiting),
             None => {
-                let checks = VecDeque::from([waiting]);
-                self.clients.push_back(WaitingClient { client, subnet, checks });
+                let mut own = WaitingSubnet { subnet, clients: VecDeque::new(), waiting: 0 };
+                own.push(client, waiting);
+                self.subnets.push_back(own);
             }
         }
-        self.waiting += 1;
         Ok(displaced)
-    }
-
-    fn of_subnet(&self, subnet: IpNet) -> usize {
-        let neighbours = self.clients.iter().filter(|other| other.subnet == subnet);
-        neighbours.map(|other| other.checks.len()).sum()
     }
 
     /// Takes the last check of the busiest client of the subnet that has most, if that has at least two
     /// more than another.
     fn displace(&mut self, than: usize) -> Option<WaitingCheck> {
-        let mut of_subnets: HashMap<IpNet, usize> = HashMap::new();
-        for WaitingClient { subnet, checks, .. } in &self.clients {
-            *of_subnets.entry(*subnet).or_default() += checks.len();
-        }
-        let (fullest, most) = of_subnets.into_iter().max_by_key(|(_, checks)| *checks)?;
-        let neighbours = self.clients.iter_mut().filter(|other| other.subnet == fullest);
-        let busiest = neighbours.max_by_key(|other| other.checks.len())?;
-        let displaced = (most > than + 1).then(|| busiest.checks.pop_back()).flatten()?;
+        let fullest = self.subnets.iter_mut().max_by_key(|subnet| subnet.waiting)?;
+        let busiest = fullest.clients.iter_mut().max_by_key(|client| client.checks.len())?;
+        let displaced =
+            (fullest.waiting > than + 1).then(|| busiest.checks.pop_back()).flatten()?;
+        fullest.waiting -= 1;
         self.waiting -= 1;
         Some(displaced)
     }
 
-    /// Takes a check of the next client, whose next one comes after those of others. Drops those that
+    /// Takes a check of the next subnet, whose next one comes after those of others. Drops those that
     /// nobody waits for any more.
+    fn pop(&mut self) -> Option<WaitingCheck> {
+        loop {
+            let mut next = self.subnets.pop_front()?;
+            let before = next.waiting;
+            let waiting = next.pop();
+            self.waiting -= before - next.waiting;
+            if next.waiting > 0 {
+                self.subnets.push_back(next);
+            }
+            if waiting.is_some() {
+                return waiting;
+            }
+        }
+    }
+}
+
+impl WaitingSubnet {
+    fn of_client(&self, client: ClientUnit) -> usize {
+        let own = self.clients.iter().find(|other| other.client == client);
+        own.map_or(0, |own| own.checks.len())
+    }
+
+    fn push(&mut self, client: ClientUnit, waiting: WaitingCheck) {
+        self.waiting += 1;
+        match self.clients.iter_mut().find(|other| other.client == client) {
+            Some(own) => own.checks.push_back(waiting),
+            None => {
+                self.clients.push_back(WaitingClient { client, checks: VecDeque::from([waiting]) });
+            }
+        }
+    }
+
+    /// Takes a check of the next client that has not cancelled it.
     fn pop(&mut self) -> Option<WaitingCheck> {
         loop {
             let mut next = self.clients.pop_front()?;
@@ -260,17 +293,17 @@ mod tests {
     }
 
     #[test]
-    fn clients_take_turns() {
+    fn subnets_and_their_clients_take_turns() {
         let mut queue = CheckQueue::new(LENGTHS);
         let (sender, done) = channel();
-        for number in [1, 1, 1, 2, 3, 2] {
+        for number in [1, 1, 1, 2, 3, 2, 40, 40] {
             let sender = sender.clone();
             let pushed = queue.push(client(number), check(move || sender.send(number).unwrap()));
             assert!(pushed.unwrap().is_none());
         }
         drop(sender);
         std::iter::from_fn(|| queue.pop()).for_each(|check| (check.run)());
-        assert_eq!(done.iter().collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1]);
+        assert_eq!(done.iter().collect::<Vec<_>>(), [1, 40, 2, 40, 3, 1, 2, 1]);
         assert_eq!(queue.waiting, 0);
     }
 

@@ -50,6 +50,12 @@ impl RequestRate {
         Self { per_second, burst, lengths, buckets: Mutex::default() }
     }
 
+    /// Returns whether it allows what another one does.
+    pub fn has_limits_of(&self, other: &Self) -> bool {
+        let limits = |rate: &Self| (rate.per_second, rate.burst, rate.lengths);
+        limits(self) == limits(other)
+    }
+
     /// Counts a request of a client.
     ///
     /// # Errors

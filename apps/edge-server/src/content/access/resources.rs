@@ -10,8 +10,12 @@ use anyhow::Context;
 use path_store::key_file::KeyFile;
 use quiche::path_state::PrefixLengths;
 
+use crate::content::access::bandwidth::Bandwidth;
 use crate::content::access::basic_auth::Htpasswd;
 use crate::content::access::password_checker::PasswordChecker;
+use crate::content::access::request_rate::RequestRate;
+use crate::content::access::rule_limiters::RuleKey;
+use crate::content::access::rule_limiters::RuleLimiters;
 use crate::content::access::signed_urls::SigningSecrets;
 
 /// Resources that the rules of all hosts share.
@@ -22,13 +26,38 @@ pub struct AccessResources {
     users: HashMap<PathBuf, KeyFile<Htpasswd>>,
     secrets: HashMap<PathBuf, KeyFile<SigningSecrets>>,
     checker: Option<Arc<PasswordChecker>>,
+
+    /// Limiters of the rules so far, and of those before the reload.
+    limiters: RuleLimiters,
+    previous_limiters: Arc<RuleLimiters>,
 }
 
 impl AccessResources {
-    /// Returns resources without any file open.
-    pub fn new(prefix_lengths: PrefixLengths) -> Self {
-        let (users, secrets) = (HashMap::new(), HashMap::new());
-        Self { prefix_lengths, users, secrets, checker: None }
+    /// Returns resources without any file open, for rules that come after those with these limiters.
+    pub fn new(prefix_lengths: PrefixLengths, previous_limiters: Arc<RuleLimiters>) -> Self {
+        Self {
+            prefix_lengths,
+            users: HashMap::new(),
+            secrets: HashMap::new(),
+            checker: None,
+            limiters: RuleLimiters::default(),
+            previous_limiters,
+        }
+    }
+
+    /// Returns the limiter of a rule's requests.
+    pub fn rate(&mut self, key: &RuleKey, new: RequestRate) -> Arc<RequestRate> {
+        self.limiters.add_rate(key, new, &self.previous_limiters)
+    }
+
+    /// Returns the limiter of a rule's bandwidth.
+    pub fn bandwidth(&mut self, key: &RuleKey, new: Bandwidth) -> Arc<Bandwidth> {
+        self.limiters.add_bandwidth(key, new, &self.previous_limiters)
+    }
+
+    /// Returns the limiters of all rules.
+    pub fn into_limiters(self) -> Arc<RuleLimiters> {
+        Arc::new(self.limiters)
     }
 
     /// Returns the users of a file, which is read again when it changes.

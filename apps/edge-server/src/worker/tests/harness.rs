@@ -40,6 +40,7 @@ use super::path::Path;
 use crate::admission::connection_limits::ConnectionLimiter;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::notices::Notices;
+use crate::admission::room_requests::RoomRequests;
 use crate::config;
 use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
@@ -659,6 +660,7 @@ impl ServerState {
             access_log: access_log.clone(),
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
             notices: Notices::new(|| ()),
+            room_requests: RoomRequests::for_workers([|| ()]).remove(0),
             budgets: metrics.budgets.of_worker(|| ()),
             files: FileLimiter::default(),
             qlogs: metrics.qlogs.clone(),
