@@ -42,6 +42,7 @@ use crate::acme::AcmeHandle;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::tcp::listeners;
 use crate::tcp::TcpHandle;
 use crate::telemetry::admin::socket::SecondName;
 use crate::telemetry::admin::AdminListener;
@@ -313,6 +314,8 @@ impl TakeoverState {
     fn serve_again(&mut self) {
         self.health.set_handed_over(false);
         self.acme.set_paused(false);
+        // Before it is told: clients may come at once.
+        self.tcp_sockets.iter().for_each(listeners::resume);
         self.tcp.iter().for_each(TcpHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");

@@ -57,6 +57,12 @@ pub fn listen_again(listener: TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
+/// Has the kernel complete connections again on a socket that may be [stopped](stop()).
+pub fn resume(socket: &OwnedFd) {
+    // It fails for one that cannot listen, which the accepting task tells.
+    let _ = net::listen(socket, BACKLOG);
+}
+
 /// Refuses connections, also those that would wait for a process with another descriptor of the
 /// socket.
 pub fn stop(socket: &impl AsFd) {

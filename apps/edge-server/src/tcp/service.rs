@@ -12,6 +12,7 @@ use hyper::header::ALT_SVC;
 use hyper::header::CONNECTION;
 use hyper::header::CONTENT_LENGTH;
 use hyper::header::DATE;
+use hyper::header::HOST;
 use hyper::header::TRANSFER_ENCODING;
 use hyper::HeaderMap;
 use hyper::Version;
@@ -148,7 +149,8 @@ fn header_section<'a>(
     let is_of_connection = |name: &str| {
         head.version != Version::HTTP_2
             && (name == "te" || request::CONNECTION_FIELDS.contains(&name.as_bytes()))
-            || options.iter().any(|option| option == name)
+            // A request is for its host, whatever its connection.
+            || name != HOST && options.iter().any(|option| option == name)
     };
     let regular = head.headers.iter().filter(|(name, _)| !is_of_connection(name.as_str()));
     lines.extend(regular.map(|(name, value)| FieldLine {
