@@ -15,7 +15,7 @@ const EXPECTED: [(&str, &str); 8] = [
 ];
 
 /// Keys of lists of tables.
-const TABLES: [&str; 6] = ["host", "access", "cors", "header", "redirect", "origin"];
+const TABLES: [&str; 5] = ["host", "access", "cors", "header", "redirect"];
 
 /// Returns what is wrong at a place in the file, and what to write.
 pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
-use crate::http::exchange::Protocol;
 use crate::resume::report::ConnectionReport;
 
 /// Client of a request, as of now.
@@ -21,8 +20,6 @@ pub struct ClientContext<'a> {
 
     /// Returns what the client may know of its connection.
     pub report: &'a dyn Fn() -> ConnectionReport,
-
-    pub protocol: Protocol,
 
     /// The request has been handled before, and has waited for its password to be checked.
     pub has_waited: bool,

@@ -13,7 +13,7 @@ use quiche::h3::WireErrorCode;
 use crate::h3::priority::Priority;
 use crate::http::body::Body;
 use crate::http::body::Chunk;
-use crate::http::body::PendingChunk;
+use crate::http::body::FileRange;
 use crate::http::date::http_date;
 use crate::http::response::Field;
 use crate::http::response::Response;
@@ -44,9 +44,7 @@ pub struct ResponseWriter {
     continued: bool,
 
     body: Body,
-
-    /// Absent if only the end of the body tells.
-    length: Option<u64>,
+    length: u64,
     sent: u64,
 
     /// Capacity in bytes that was too small at the last attempt. There is no other until it
@@ -60,7 +58,7 @@ pub struct ResponseWriter {
     rate: Option<Box<ResponseRate>>,
 }
 
-/// State of getting a chunk of the body from disk or a stream.
+/// State of reading a chunk of the body from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
     None,
@@ -74,7 +72,7 @@ pub enum Step {
     Wrote,
     Blocked,
 
-    /// A chunk is being read from disk, or has not come yet.
+    /// A chunk is being read from disk.
     Fetching,
 
     /// Its rate allows more from then on.
@@ -106,13 +104,12 @@ impl ResponseWriter {
         let mut head = Vec::with_capacity(response.fields.len() + OWN_FIELDS);
         head.push(Field::new(":status", response.status.to_string()));
         head.extend(response.fields);
-        let date = response.date.map_or_else(|| http_date(wall_now), String::from);
-        head.push(Field::new("date", date));
+        head.push(Field::new("date", http_date(wall_now)));
         // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
-        if let Some(length) = length.filter(|_| ![204, 304].contains(&response.status)) {
+        if ![204, 304].contains(&response.status) {
             head.push(Field::new("content-length", length.to_string()));
         }
-        let length = if with_body { length } else { Some(0) };
+        let length = if with_body { length } else { 0 };
         Self {
             stream,
             priority,
@@ -132,18 +129,9 @@ impl ResponseWriter {
         Self { continued, ..self }
     }
 
-    /// Returns the bytes of the body that the transport has not taken. Without a length, those that
-    /// are there.
+    /// Returns the bytes of the body that the transport has not taken.
     pub fn unsent_bytes(&self) -> u64 {
-        match self.length {
-            Some(length) => length - self.sent,
-            None => self.body.queued_bytes(),
-        }
-    }
-
-    /// Returns the length of the body, if it is known by now.
-    fn known_length(&self) -> Option<u64> {
-        self.length.or_else(|| self.body.length())
+        self.length - self.sent
     }
 
     /// Returns the bytes of the body that the transport has taken.
@@ -156,12 +144,12 @@ impl ResponseWriter {
         self.head.is_none()
     }
 
-    /// Returns the bytes of the body that were fetched and not taken yet.
+    /// Returns the bytes of the body that were read from disk and not taken yet.
     pub fn fetched_bytes(&self) -> u64 {
-        self.body.fetched_bytes()
+        self.body.fetched_bytes() as u64
     }
 
-    /// Returns whether it waits for the disk or a stream instead of the client.
+    /// Returns whether it waits for the disk instead of the client.
     pub fn is_fetching(&self) -> bool {
         self.fetch == Fetch::UnderWay
     }
@@ -204,13 +192,6 @@ impl ResponseWriter {
         }
     }
 
-    /// Notes that there is more of the stream that the last [`Step::Fetching`] waits for, or its end.
-    pub fn on_woken(&mut self) {
-        if self.fetch == Fetch::UnderWay {
-            self.fetch = Fetch::None;
-        }
-    }
-
     /// Writes up to `bytes_max` bytes, as far as its rate allows and the transport takes them. What is
     /// not in memory is requested by `fetch`.
     ///
@@ -224,11 +205,11 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
         now: Instant,
-        fetch: &mut dyn FnMut(u64, PendingChunk),
+        fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<WireErrorCode>> {
         match self.fetch {
             Fetch::None => (),
-            Fetch::UnderWay => return self.await_fetch(h3, quic),
+            Fetch::UnderWay => return Ok(Step::Fetching),
             Fetch::Failed => return Err(Some(WireErrorCode::InternalError)),
         }
         let capacity = quic.stream_capacity(self.stream).ok();
@@ -249,21 +230,9 @@ impl ResponseWriter {
         step
     }
 
-    /// Waits for a chunk, unless the client has stopped reading.
-    fn await_fetch(
-        &self,
-        h3: &mut h3::Connection,
-        quic: &mut Quic,
-    ) -> Result<Step, Option<WireErrorCode>> {
-        let Err(e) = quic.stream_capacity(self.stream) else { return Ok(Step::Fetching) };
-        // Fails the same way, and frees the stream's state in the library.
-        let _ = h3.send_body(quic, self.stream, b"", true);
-        Err(self.error_code(quic, e.into()))
-    }
-
     /// Returns how many bytes of the body the rate allows, or from when on it does.
     fn allowed_bytes(&mut self, now: Instant) -> Result<u64, Instant> {
-        let left_bytes = self.length.map_or(u64::MAX, |length| length - self.sent);
+        let left_bytes = self.unsent_bytes();
         self.rate.as_mut().map_or(Ok(u64::MAX), |rate| rate.poll(left_bytes, now))
     }
 
@@ -275,11 +244,12 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
     ) -> Result<bool, Option<WireErrorCode>> {
-        let length_max = FAST_PATH_BYTES_MAX.min(bytes_max as u64);
-        let small = self.length.filter(|length| *length <= length_max && !self.continued);
-        let Some((head, length)) = self.head.as_ref().zip(small) else { return Ok(false) };
-        let body = match self.body.chunk(0, length as usize) {
-            Ok(Chunk::Ready(body)) if body.len() as u64 == length => body,
+        let is_small = self.length <= FAST_PATH_BYTES_MAX.min(bytes_max as u64);
+        let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
+            return Ok(false);
+        };
+        let body = match self.body.chunk(0, self.length as usize) {
+            Ok(Chunk::Ready(body)) if body.len() as u64 == self.length => body,
             _ => return Ok(false),
         };
         let priority = self.priority.for_http();
@@ -289,7 +259,7 @@ impl ResponseWriter {
             Err(e) => return Err(self.error_code(quic, e)),
         }
         self.head = None;
-        self.note_sent(length);
+        self.note_sent(self.length);
         Ok(true)
     }
 
@@ -305,7 +275,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
-        fetch: &mut dyn FnMut(u64, PendingChunk),
+        fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<WireErrorCode>> {
         let sends_head = self.head.is_some();
         if let Some(head) = &self.head {
@@ -314,7 +284,7 @@ impl ResponseWriter {
                 Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
                 Err(e) => return Err(self.error_code(quic, e)),
             }
-            if self.length == Some(0) {
+            if self.length == 0 {
                 return Ok(Step::Finished);
             }
             if bytes_max == 0 {
@@ -333,8 +303,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
     ) -> h3::Result<()> {
-        let (stream, priority, last) =
-            (self.stream, self.priority.for_http(), self.length == Some(0));
+        let (stream, priority, last) = (self.stream, self.priority.for_http(), self.length == 0);
         match self.continued {
             false => h3.send_response_with_priority(quic, stream, head, &priority, last),
             true => {
@@ -348,7 +317,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
-        fetch: &mut dyn FnMut(u64, PendingChunk),
+        fetch: &mut dyn FnMut(u64, FileRange),
     ) -> Result<Step, Option<WireErrorCode>> {
         let bytes_max = match self.capacity(h3, quic) {
             Ok(0) => return Ok(Step::Blocked),
@@ -357,25 +326,24 @@ impl ResponseWriter {
         };
         let mut chunk = match self.body.chunk(self.sent, bytes_max) {
             Ok(Chunk::Ready(chunk)) => chunk,
-            Ok(Chunk::Pending(pending)) => {
+            Ok(Chunk::Pending(range)) => {
                 self.fetch = Fetch::UnderWay;
-                fetch(self.stream, pending);
+                fetch(self.stream, range);
                 return Ok(Step::Fetching);
             }
             Err(e) => {
-                debug!("{}: the body ends early: {e}", quic.trace_id());
+                debug!("{}: cannot read the file: {e}", quic.trace_id());
                 return Err(Some(WireErrorCode::InternalError));
             }
         };
-        let end = self.sent + chunk.len() as u64;
-        let last = self.known_length() == Some(end);
+        let last = self.sent + chunk.len() as u64 == self.length;
         match h3.send_body_zc(quic, self.stream, &mut chunk, last) {
             Ok(count) => self.note_sent(count as u64),
             Err(h3::Error::Done) => return Ok(Step::Blocked),
             Err(e) => return Err(self.error_code(quic, e)),
         }
         self.body.release(self.sent);
-        Ok(if last && self.sent == end { Step::Finished } else { Step::Wrote })
+        Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
     }
 
     /// Returns how many bytes of the body the transport takes now. If the client's limits

@@ -2,7 +2,6 @@
 //! select among representations.
 
 pub mod body;
-pub mod body_stream;
 pub mod conditional;
 pub mod content_coding;
 pub mod date;

@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Takes the chunks that have been read from disk, and what need not wait any longer.
+    /// Takes the chunks that have been read from disk, and the passwords that have been checked.
     pub fn on_chunks_read(&mut self) {
         while let Some(fetched) = self.read_pool.next() {
             let slot = fetched.connection.slot();
@@ -320,10 +320,10 @@ impl Worker {
                 self.mark_ready(slot);
             }
         }
-        while let Some((handle, stream)) = self.read_pool.next_woken() {
+        while let Some((handle, stream)) = self.read_pool.next_checked() {
             let connection = self.connections.get_mut(handle.slot());
             if let Some(connection) = connection.filter(|c| c.handle == handle) {
-                connection.on_woken(stream);
+                connection.on_password_checked(stream);
                 self.mark_ready(handle.slot());
             }
         }

@@ -14,7 +14,6 @@ mod floods;
 mod hosts;
 mod limits;
 mod operations;
-mod origin;
 mod own_state;
 mod reloading;
 mod restarts;
