@@ -51,10 +51,7 @@ impl RuleLimiters {
         new: RequestRate,
         previous: &Self,
     ) -> Arc<RequestRate> {
-        let kept = previous.rates.get(key).filter(|kept| kept.has_limits_of(&new)).cloned();
-        let rate = kept.unwrap_or_else(|| Arc::new(new));
-        self.rates.insert(key.clone(), Arc::clone(&rate));
-        rate
+        keep(&mut self.rates, key, new, &previous.rates, RequestRate::has_limits_of)
     }
 
     /// Adds the bandwidth of a rule: the one of `previous`, if that limits the same.
@@ -64,9 +61,20 @@ impl RuleLimiters {
         new: Bandwidth,
         previous: &Self,
     ) -> Arc<Bandwidth> {
-        let kept = previous.bandwidths.get(key).filter(|kept| kept.has_limits_of(&new)).cloned();
-        let bandwidth = kept.unwrap_or_else(|| Arc::new(new));
-        self.bandwidths.insert(key.clone(), Arc::clone(&bandwidth));
-        bandwidth
+        keep(&mut self.bandwidths, key, new, &previous.bandwidths, Bandwidth::has_limits_of)
     }
+}
+
+/// Adds the limiter of a rule: the previous one, if it `is_same`.
+fn keep<L>(
+    limiters: &mut HashMap<RuleKey, Arc<L>>,
+    key: &RuleKey,
+    new: L,
+    previous: &HashMap<RuleKey, Arc<L>>,
+    is_same: impl Fn(&L, &L) -> bool,
+) -> Arc<L> {
+    let kept = previous.get(key).filter(|kept| is_same(kept, &new)).cloned();
+    let limiter = kept.unwrap_or_else(|| Arc::new(new));
+    limiters.insert(key.clone(), Arc::clone(&limiter));
+    limiter
 }
