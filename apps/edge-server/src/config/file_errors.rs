@@ -15,7 +15,7 @@ const EXPECTED: [(&str, &str); 8] = [
 ];
 
 /// Keys of lists of tables.
-const TABLES: [&str; 5] = ["host", "access", "cors", "header", "redirect"];
+const TABLES: [&str; 6] = ["host", "access", "cors", "early-hints", "header", "redirect"];
 
 /// Returns what is wrong at a place in the file, and what to write.
 pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
@@ -115,6 +115,12 @@ mod tests {
                 "1",
                 "invalid type: integer `1`, expected a sequence",
                 "access: write tables, each below a line [[host.access]]",
+            ),
+            (
+                "early-hints = 1",
+                "1",
+                "invalid type: integer `1`, expected a sequence",
+                "early-hints: write tables, each below a line [[host.early-hints]]",
             ),
             (
                 "a = [1]",
