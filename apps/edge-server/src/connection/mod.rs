@@ -69,6 +69,7 @@ use crate::resume::store::StoreClient;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::access_log::LogLine;
+use crate::telemetry::access_log::LoggedConnection;
 use crate::telemetry::admin::socket::ConnectionInfo;
 use crate::telemetry::metrics::StatsDelta;
 use crate::telemetry::metrics::WorkerMetrics;
@@ -672,22 +673,18 @@ impl Connection {
             let Some(log) = log else { continue };
             let active = self.quic.active_path();
             let Some(client) = active.map(|path| path.peer_addr) else { continue };
-            let (cc, ecn) = (controllers::of(&self.quic), self.quic.ecn_stats().state);
-            let resume = self.resume_summary;
             if self.client_certificate.is_none() {
                 self.client_certificate = self.quic.peer_cert().and_then(client_certificate::name);
             }
-            let client_certificate = self.client_certificate.as_deref();
-            let (connection, request) = (self.quic.trace_id(), &request);
-            log.write(&LogLine {
+            let connection = LoggedConnection {
                 client,
-                connection,
-                request,
-                client_certificate,
-                cc,
-                ecn,
-                resume,
-            });
+                name: self.quic.trace_id(),
+                client_certificate: self.client_certificate.as_deref(),
+                cc: controllers::of(&self.quic),
+                ecn: self.quic.ecn_stats().state,
+                resume: self.resume_summary,
+            };
+            log.write(&LogLine { connection, request: &request });
         }
     }
 

@@ -14,6 +14,7 @@ use crate::http::response::Response;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::telemetry::access_log::LogLine;
+use crate::telemetry::access_log::LoggedConnection;
 
 /// The most that a connection keeps of its requests' texts, in bytes, beyond which little of each is kept.
 const SUMMARY_BYTES_MAX: usize = 32 << 10;
@@ -106,15 +107,15 @@ impl Drop for TcpExchange {
         };
         peer.services.metrics.count_response(&request);
         if let Some(log) = &peer.services.access_log {
-            log.write(&LogLine {
+            let connection = LoggedConnection {
                 client: peer.address,
-                connection: &peer.name,
+                name: &peer.name,
                 client_certificate: peer.client_certificate(),
-                request: &request,
                 cc: None,
                 ecn: None,
                 resume: None,
-            });
+            };
+            log.write(&LogLine { connection, request: &request });
         }
     }
 }

@@ -38,7 +38,23 @@ impl<'a> ObjectWriter<'a> {
         Self { text, is_empty: true }
     }
 
+    /// Continues an object at the end of a text that has at least one key.
+    pub fn continued(text: &'a mut Vec<u8>) -> Self {
+        Self { text, is_empty: false }
+    }
+
+    /// Continues an object within this one, of which [`Self::members()`] has written the beginning.
+    pub fn reopened(&mut self) -> ObjectWriter<'_> {
+        ObjectWriter::continued(self.text)
+    }
+
+    /// Writes members that [`Self::continued()`] has made. They are not the first.
+    pub fn members(&mut self, members: &[u8]) {
+        self.text.extend_from_slice(members);
+    }
+
     /// Writes a string.
+    #[inline]
     pub fn string(&mut self, key: JsonKey, value: &str) {
         self.key(key);
         if is_plain(value.as_bytes()) {
@@ -53,6 +69,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a string, or `null`.
+    #[inline]
     pub fn optional_string(&mut self, key: JsonKey, value: Option<&str>) {
         match value {
             Some(value) => self.string(key, value),
@@ -61,6 +78,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a name of ours, which needs no escapes, or `null`.
+    #[inline]
     pub fn name(&mut self, key: JsonKey, name: Option<&'static str>) {
         self.key(key);
         match name {
@@ -73,7 +91,15 @@ impl<'a> ObjectWriter<'a> {
         }
     }
 
+    /// Writes what `write` appends, which is a number in JSON.
+    #[inline]
+    pub fn number(&mut self, key: JsonKey, write: impl FnOnce(&mut Vec<u8>)) {
+        self.key(key);
+        write(self.text);
+    }
+
     /// Writes what `write` appends, which needs no escapes, as a string.
+    #[inline]
     pub fn plain(&mut self, key: JsonKey, write: impl FnOnce(&mut Vec<u8>)) {
         self.key(key);
         self.text.push(b'"');
@@ -82,6 +108,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a number, a truth value, or `null`.
+    #[inline]
     pub fn value(&mut self, key: JsonKey, value: impl Serialize) {
         self.key(key);
         // They always serialize.
@@ -99,6 +126,7 @@ impl<'a> ObjectWriter<'a> {
         self.text.push(b'}');
     }
 
+    #[inline]
     fn key(&mut self, key: JsonKey) {
         let JsonKey(key) = key;
         let start = self.text.len();

@@ -1,55 +1,43 @@
 //! Access-log line and its formats: JSON and combined.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::Duration;
 use std::time::UNIX_EPOCH;
 
 use ab_test::Arm;
-use quiche::ecn::EcnState;
 
+use super::connection_columns::ConnectionColumns;
+use super::connection_columns::LoggedConnection;
 use super::json::key;
 use super::json::ObjectWriter;
 use super::timestamp;
 use crate::config::AccessLogFormat;
 use crate::http::exchange::FinishedRequest;
-use crate::resume::own_state::Source;
-use crate::resume::summary::ResumeSummary;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
 pub struct LogLine<'a> {
-    pub client: SocketAddr,
-
-    /// Connection ID by which qlog files and messages name the connection.
-    pub connection: &'a str,
+    pub connection: LoggedConnection<'a>,
     pub request: &'a FinishedRequest,
-
-    /// Name of the client's certificate, if it had to have one.
-    pub client_certificate: Option<&'a str>,
-
-    /// Congestion controller, if it is known.
-    pub cc: Option<&'static str>,
-
-    /// State of ECN on the path, unless it is off.
-    pub ecn: Option<EcnState>,
-
-    /// Summary of Careful Resume, unless it is off.
-    pub resume: Option<ResumeSummary>,
 }
 
 impl LogLine<'_> {
-    /// Appends the line, with a line break at its end.
-    pub fn write_to(&self, format: AccessLogFormat, text: &mut Vec<u8>) {
+    /// Appends the line, with a line break at its end. Those of one connection that follow each other share
+    /// `columns`.
+    pub fn write_to(
+        &self,
+        format: AccessLogFormat,
+        columns: &mut ConnectionColumns,
+        text: &mut Vec<u8>,
+    ) {
         match format {
-            AccessLogFormat::Json => self.write_json(text),
+            AccessLogFormat::Json => self.write_json(columns, text),
             AccessLogFormat::Common => text.extend_from_slice(self.common().as_bytes()),
         }
         text.push(b'\n');
     }
 
-    fn write_json(&self, text: &mut Vec<u8>) {
+    fn write_json(&self, columns: &mut ConnectionColumns, text: &mut Vec<u8>) {
         let FinishedRequest {
             protocol,
             summary,
@@ -61,34 +49,26 @@ impl LogLine<'_> {
             complete,
             ..
         } = &self.request;
+        columns.update(&self.connection);
         let mut line = ObjectWriter::begin(text);
         line.plain(key!("time"), |text| timestamp::append(*started, text));
-        line.plain(key!("client"), |text| {
-            // An address has a form.
-            let _ = write!(text, "{}", self.client.ip().to_canonical());
-        });
-        line.value(key!("port"), self.client.port());
-        line.string(key!("connection"), self.connection);
-        for (key, name) in
-            [(key!("client_certificate"), self.client_certificate), (key!("user"), user.as_deref())]
-        {
-            name.iter().for_each(|name| line.string(key, name));
-        }
+        line.members(&columns.client);
+        user.iter().for_each(|name| line.string(key!("user"), name));
         line.name(key!("protocol"), Some(protocol.name()));
         line.string(key!("method"), &summary.method);
         line.string(key!("host"), &summary.host);
         line.string(key!("path"), &summary.path);
         line.value(key!("status"), *status);
         line.value(key!("bytes"), *bytes);
-        line.value(key!("duration_ms"), duration.as_micros() as f64 / 1e3);
+        line.number(key!("duration_ms"), |text| append_ms(*duration, text));
         line.value(key!("complete"), *complete);
         line.optional_string(key!("user_agent"), summary.user_agent.as_deref());
         line.optional_string(key!("referer"), summary.referer.as_deref());
-        line.name(key!("cc"), self.cc);
-        line.name(key!("ecn"), self.ecn.map(EcnState::name));
-        match &self.resume {
-            Some(report) => append_resume(report, *started, line.object(key!("resume"))),
-            None => line.value(key!("resume"), ()),
+        line.members(&columns.path);
+        if let Some(report) = &self.connection.resume {
+            let mut resume = line.reopened();
+            resume.value(key!("could_jump"), report.could_jump_since(*started));
+            resume.end();
         }
         line.end();
     }
@@ -110,7 +90,7 @@ impl LogLine<'_> {
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
-        let client = self.client.ip().to_canonical();
+        let client = self.connection.client.ip().to_canonical();
         let mut text = format!("{client} - ");
         append_word(user.as_deref().unwrap_or_default(), &mut text);
         let _ = write!(text, " [{day}/{month}/{year}:{time} +0000] \"");
@@ -124,12 +104,13 @@ impl LogLine<'_> {
         text.push_str("\" \"");
         append_escaped(&summary.host, &mut text);
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
-        let arm = self.resume.and_then(|report| report.arm).map_or("-", Arm::name);
-        let could_jump = self.resume.is_some_and(|report| report.could_jump_since(*started));
+        let arm = self.connection.resume.and_then(|report| report.arm).map_or("-", Arm::name);
+        let could_jump =
+            self.connection.resume.is_some_and(|report| report.could_jump_since(*started));
         let could_jump = if could_jump { "could-jump" } else { "-" };
         let complete = if *complete { "complete" } else { "incomplete" };
         let _ = write!(text, " {arm} {could_jump} {complete}");
-        if let Some(certificate) = self.client_certificate {
+        if let Some(certificate) = self.connection.client_certificate {
             text.push(' ');
             append_word(certificate, &mut text);
         }
@@ -137,16 +118,13 @@ impl LogLine<'_> {
     }
 }
 
-/// Writes what Careful Resume has done on the connection of a request that `started` then.
-fn append_resume(report: &ResumeSummary, started: SystemTime, mut object: ObjectWriter<'_>) {
-    object.name(key!("phase"), Some(report.phase.name()));
-    object.name(key!("trigger"), report.trigger.map(|trigger| trigger.name()));
-    object.name(key!("source"), report.source.map(Source::name));
-    object.value(key!("jump_bytes"), report.jump_bytes);
-    object.value(key!("retreat"), report.retreated);
-    object.name(key!("arm"), report.arm.map(Arm::name));
-    object.value(key!("could_jump"), report.could_jump_since(started));
-    object.end();
+/// Appends a duration in milliseconds, to the microsecond.
+fn append_ms(duration: Duration, text: &mut Vec<u8>) {
+    let us = duration.as_micros();
+    // Numbers always serialize.
+    let _ = serde_json::to_writer(&mut *text, &(us / 1000));
+    text.push(b'.');
+    timestamp::append_three_digits((us % 1000) as u32, text);
 }
 
 /// Appends `value` with quotes and control characters escaped, so that a client cannot forge
@@ -186,9 +164,11 @@ mod tests {
     use super::*;
     use crate::http::exchange::Protocol;
     use crate::http::exchange::RequestSummary;
+    use crate::resume::own_state::Source;
+    use crate::resume::summary::ResumeSummary;
     use quiche::careful_resume::Phase;
     use quiche::careful_resume::Trigger;
-    use std::time::Duration;
+    use quiche::ecn::EcnState;
 
     fn request() -> FinishedRequest {
         let summary = RequestSummary {
@@ -225,20 +205,20 @@ mod tests {
             arm: Some(Arm::Resume),
             could_jump_at: Some(UNIX_EPOCH + Duration::from_millis(784_111_777_300)),
         };
-        LogLine {
+        let connection = LoggedConnection {
             client: "[::ffff:192.0.2.7]:4433".parse().unwrap(),
-            connection: "00ab",
-            request,
+            name: "00ab",
             client_certificate: None,
             cc: Some("bbr2"),
             ecn: Some(EcnState::Capable),
             resume: Some(resume),
-        }
+        };
+        LogLine { connection, request }
     }
 
     fn written(line: &LogLine<'_>, format: AccessLogFormat) -> String {
         let mut text = Vec::new();
-        line.write_to(format, &mut text);
+        line.write_to(format, &mut ConnectionColumns::default(), &mut text);
         String::from_utf8(text).unwrap()
     }
 
@@ -280,7 +260,8 @@ mod tests {
         assert_eq!(written(&line(&request()), AccessLogFormat::Common), expected);
 
         let request = FinishedRequest { complete: false, ..request() };
-        let other = LogLine { resume: None, ..line(&request) };
+        let mut other = line(&request);
+        other.connection.resume = None;
         let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
     }
@@ -288,7 +269,8 @@ mod tests {
     #[test]
     fn line_names_user_and_certificate() {
         let request = FinishedRequest { user: Some("a \"b\"] é".into()), ..request() };
-        let line = LogLine { client_certificate: Some("CN=x\n y,O=z"), ..line(&request) };
+        let mut line = line(&request);
+        line.connection.client_certificate = Some("CN=x\n y,O=z");
         let text = written(&line, AccessLogFormat::Json);
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["user"], "a \"b\"] é");
@@ -299,6 +281,37 @@ mod tests {
         assert!(text.starts_with(start), "{text}");
         assert!(text.ends_with(" complete CN=x\\x0a\\x20y,O=z\n"), "{text}");
         assert!(matches!(text.parse(), Ok(ab_test::LogLine::Compared(_))), "{text}");
+    }
+
+    #[test]
+    fn columns_are_those_of_the_lines_connection() {
+        let request = request();
+        let before = line(&request).connection;
+        let resume = before.resume.unwrap();
+        let retreat = ResumeSummary { retreated: false, ..resume };
+        let others = [
+            LoggedConnection { client: "[2001:db8::1]:4433".parse().unwrap(), ..before },
+            LoggedConnection { name: "00ac", ..before },
+            LoggedConnection { client_certificate: Some("CN=x"), ..before },
+            LoggedConnection { cc: None, ..before },
+            LoggedConnection { ecn: None, ..before },
+            LoggedConnection { resume: Some(retreat), ..before },
+            LoggedConnection { resume: None, ..before },
+        ];
+        let mut columns = ConnectionColumns::default();
+        for other in others {
+            for connection in [before, other, other] {
+                let line = LogLine { connection, request: &request };
+                let mut text = Vec::new();
+                line.write_to(AccessLogFormat::Json, &mut columns, &mut text);
+                let alone = written(&line, AccessLogFormat::Json);
+                assert_eq!(String::from_utf8(text).unwrap(), alone);
+            }
+            let texts = [before, other].map(|connection| {
+                written(&LogLine { connection, request: &request }, AccessLogFormat::Json)
+            });
+            assert_ne!(texts[0], texts[1]);
+        }
     }
 
     // A response is compared if it was under way when the arms parted.

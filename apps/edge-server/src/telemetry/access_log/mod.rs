@@ -1,6 +1,7 @@
 //! Access log: a line for each response, written by a thread of its own. Event loops never wait for
 //! the disk; lines beyond the queue's capacity are dropped and counted.
 
+mod connection_columns;
 mod json;
 mod line;
 mod queue;
@@ -18,6 +19,8 @@ use anyhow::anyhow;
 use anyhow::Context;
 use prometheus_client::metrics::counter::Counter;
 
+use self::connection_columns::ConnectionColumns;
+pub use self::connection_columns::LoggedConnection;
 pub use self::line::LogLine;
 use self::queue::LogMessage;
 use self::queue::LogQueue;
@@ -59,11 +62,11 @@ impl AccessLog {
     /// Queues a line, or drops it if the queue is full.
     pub fn write(&self, line: &LogLine<'_>) {
         thread_local! {
-            static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static BUFFERS: RefCell<(ConnectionColumns, Vec<u8>)> = RefCell::default();
         }
-        TEXT.with_borrow_mut(|text| {
+        BUFFERS.with_borrow_mut(|(columns, text)| {
             text.clear();
-            line.write_to(self.format, text);
+            line.write_to(self.format, columns, text);
             if self.queue.push_line(text).is_err() {
                 self.dropped.inc();
             }

@@ -15,15 +15,15 @@ fn write(log: &AccessLog, path: &str) {
     let summary = RequestSummary { path: path.into(), ..Default::default() };
     let request = &FinishedRequest { summary, ..finished() };
     let client = "192.0.2.7:4433".parse().unwrap();
-    log.write(&LogLine {
+    let connection = LoggedConnection {
         client,
-        connection: "",
-        request,
+        name: "",
         client_certificate: None,
         cc: None,
         ecn: None,
         resume: None,
-    });
+    };
+    log.write(&LogLine { connection, request });
 }
 
 #[test]

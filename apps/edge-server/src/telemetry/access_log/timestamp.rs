@@ -15,9 +15,15 @@ type SecondText = [u8; SECOND_BYTES];
 pub fn append(time: SystemTime, text: &mut Vec<u8>) {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     text.extend_from_slice(&second_text(since.as_secs()));
-    let ms = since.subsec_millis();
+    text.push(b'.');
+    append_three_digits(since.subsec_millis(), text);
+    text.push(b'Z');
+}
+
+/// Appends a number below 1000 with leading zeros.
+pub fn append_three_digits(number: u32, text: &mut Vec<u8>) {
     let digit = |number: u32| b'0' + (number % 10) as u8;
-    text.extend_from_slice(&[b'.', digit(ms / 100), digit(ms / 10), digit(ms), b'Z']);
+    text.extend_from_slice(&[digit(number / 100), digit(number / 10), digit(number)]);
 }
 
 fn second_text(seconds: u64) -> SecondText {
