@@ -664,15 +664,12 @@ impl Connection {
     fn report_finished_requests(&mut self, log: Option<&AccessLog>, metrics: &WorkerMetrics) {
         let jumped = self.has_jumped();
         let Some(http) = &mut self.http else { return };
-        for request in http.take_finished() {
-            metrics.responses.count(&request);
-            if let Some(summary) = &self.resume_summary {
-                metrics.arms.on_response(&request, summary);
-            }
-            metrics.paths.observe_response(jumped, &request);
-            let Some(log) = log else { continue };
-            let active = self.quic.active_path();
-            let Some(client) = active.map(|path| path.peer_addr) else { continue };
+        let finished = http.take_finished();
+        if finished.len() == 0 {
+            return;
+        }
+        let logged = log.and_then(|log| {
+            let client = self.quic.active_path()?.peer_addr;
             if self.client_certificate.is_none() {
                 self.client_certificate = self.quic.peer_cert().and_then(client_certificate::name);
             }
@@ -684,7 +681,17 @@ impl Connection {
                 ecn: self.quic.ecn_stats().state,
                 resume: self.resume_summary,
             };
-            log.write(&LogLine { connection, request: &request });
+            Some((log, connection))
+        });
+        for request in finished {
+            metrics.responses.count(&request);
+            if let Some(summary) = &self.resume_summary {
+                metrics.arms.on_response(&request, summary);
+            }
+            metrics.paths.observe_response(jumped, &request);
+            if let Some((log, connection)) = logged {
+                log.write(&LogLine { connection, request: &request });
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use quiche::h3;
 
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
-use crate::http::exchange::RequestSummary;
+use crate::http::request_summary::RequestSummary;
 use crate::quic::Quic;
 
 /// What an exchange takes besides: its stream, its response's fields and their writer.
@@ -135,7 +135,7 @@ impl Exchanges {
     }
 
     /// Takes the finished requests. One without a response is not among them.
-    pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
+    pub fn take_finished(&mut self) -> impl ExactSizeIterator<Item = FinishedRequest> + '_ {
         self.finished.drain(..)
     }
 
@@ -199,16 +199,14 @@ impl Exchanges {
 
 impl Exchange {
     fn kept_bytes(&self) -> u64 {
-        let RequestSummary { method, host, path, user_agent, referer } = &self.summary;
-        let texts = [method, host, path].into_iter().chain(user_agent).chain(referer);
-        EXCHANGE_BYTES + texts.map(|text| text.len() as u64).sum::<u64>()
+        EXCHANGE_BYTES + self.summary.whole().len() as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::exchange::PATH_BYTES_MAX;
+    use crate::http::request_summary::PATH_BYTES_MAX;
     use std::time::UNIX_EPOCH;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -249,7 +247,7 @@ mod tests {
         let finished: Vec<_> = exchanges.take_finished().collect();
         let brief = |request: &FinishedRequest| {
             let FinishedRequest { status, bytes, complete, .. } = *request;
-            (request.summary.path.clone(), status, bytes, complete, request.duration.as_secs())
+            (request.summary.path().to_owned(), status, bytes, complete, request.duration.as_secs())
         };
         let expected = [
             ("/0", 404, 3, false, 1),
@@ -259,9 +257,9 @@ mod tests {
         ];
         let expected = expected.map(|(path, s, b, c, d)| (path.to_owned(), s, b, c, d));
         assert_eq!(finished.iter().map(brief).collect::<Vec<_>>(), expected);
-        let RequestSummary { method, host, user_agent, referer, .. } = finished[0].summary.clone();
-        assert_eq!((method.as_str(), host.as_str()), ("GET", "a.example"));
-        assert_eq!((user_agent.as_deref(), referer), (Some("x/1"), None));
+        let summary = &finished[0].summary;
+        assert_eq!((summary.method(), summary.host()), ("GET", "a.example"));
+        assert_eq!((summary.user_agent(), summary.referer()), (Some("x/1"), None));
         let first_bytes: Vec<_> = finished.iter().map(|request| request.first_byte).collect();
         assert_eq!(first_bytes, [None, Some(SECOND / 4), None, None]);
         assert_eq!(exchanges.take_finished().count(), 0);
@@ -319,7 +317,7 @@ mod tests {
             exchanges.on_response(0, 414);
             exchanges.finish_all(false, |_| None, start);
             let paths: Vec<_> =
-                exchanges.take_finished().map(|request| request.summary.path.len()).collect();
+                exchanges.take_finished().map(|request| request.summary.path().len()).collect();
             paths
         };
         assert_eq!(path_bytes(Exchanges::new(true)), [PATH_BYTES_MAX]);

@@ -19,7 +19,7 @@ const STREAM_ID_MAX: u64 = (1 << 62) - 4;
 
 impl Session {
     /// Takes the finished requests.
-    pub fn take_finished(&mut self) -> impl Iterator<Item = FinishedRequest> + '_ {
+    pub fn take_finished(&mut self) -> impl ExactSizeIterator<Item = FinishedRequest> + '_ {
         self.exchanges.take_finished()
     }
 

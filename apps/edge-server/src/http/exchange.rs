@@ -3,14 +3,7 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::http::request::FieldLine;
-
-/// The most that is kept of a request's path, and of any other field, in bytes.
-pub const PATH_BYTES_MAX: usize = 8 << 10;
-const TEXT_BYTES_MAX: usize = 1 << 10;
-
-/// The most of each text that is shortened, in bytes.
-const SHORT_BYTES_MAX: usize = 128;
+use crate::http::request_summary::RequestSummary;
 
 /// Version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,16 +24,6 @@ impl Protocol {
             Self::Http3 => "HTTP/3",
         }
     }
-}
-
-/// Summary of a request for the access log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestSummary {
-    pub method: String,
-    pub host: String,
-    pub path: String,
-    pub user_agent: Option<String>,
-    pub referer: Option<String>,
 }
 
 /// A request whose exchange has ended.
@@ -65,69 +48,6 @@ pub struct FinishedRequest {
     pub complete: bool,
 }
 
-impl RequestSummary {
-    /// Returns the summary of a header section: of each field the first line.
-    pub fn read<'a>(lines: impl IntoIterator<Item = impl Into<FieldLine<'a>>>) -> Self {
-        let (mut method, mut path, mut user_agent, mut referer) = (None, None, None, None);
-        let (mut authority, mut host) = (None, None);
-        for line in lines {
-            let FieldLine { name, value } = line.into();
-            let (first, bytes_max) = match name {
-                b":method" => (&mut method, TEXT_BYTES_MAX),
-                b":path" => (&mut path, PATH_BYTES_MAX),
-                b":authority" => (&mut authority, TEXT_BYTES_MAX),
-                b"host" => (&mut host, TEXT_BYTES_MAX),
-                b"user-agent" => (&mut user_agent, TEXT_BYTES_MAX),
-                b"referer" => (&mut referer, TEXT_BYTES_MAX),
-                _ => continue,
-            };
-            first.get_or_insert_with(|| text_of(value, bytes_max));
-        }
-        Self {
-            method: method.unwrap_or_default(),
-            host: authority.or(host).unwrap_or_default(),
-            path: path.unwrap_or_default(),
-            user_agent,
-            referer,
-        }
-    }
-}
-
-impl RequestSummary {
-    /// Returns the bytes of its texts.
-    pub fn bytes(&self) -> usize {
-        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        self.method.len()
-            + self.host.len()
-            + self.path.len()
-            + optional(&self.user_agent)
-            + optional(&self.referer)
-    }
-
-    /// Keeps little of each text.
-    pub fn shorten(&mut self) {
-        for text in [&mut self.method, &mut self.host, &mut self.path]
-            .into_iter()
-            .chain(&mut self.user_agent)
-            .chain(&mut self.referer)
-        {
-            let ends = (0..=text.len().min(SHORT_BYTES_MAX)).rev();
-            let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
-            text.truncate(end.unwrap_or(0));
-            text.shrink_to_fit();
-        }
-    }
-}
-
-fn text_of(value: &[u8], bytes_max: usize) -> String {
-    let value = &value[..value.len().min(bytes_max)];
-    // The usual case, without a search for what is invalid.
-    match std::str::from_utf8(value) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(value).into_owned(),
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -146,23 +66,5 @@ pub mod tests {
             bytes: 1,
             complete: true,
         }
-    }
-
-    #[test]
-    fn shortened_summary_has_the_beginning_of_each_text() {
-        let long = "é".repeat(300);
-        let line = |name: &'static str, value| FieldLine { name: name.as_bytes(), value };
-        let lines = [
-            line(":method", b"GET"),
-            line(":path", long.as_bytes()),
-            line("user-agent", long.as_bytes()),
-            line("user-agent", b"second"),
-        ];
-        let mut summary = RequestSummary::read(lines);
-        assert_eq!(summary.bytes(), 3 + 2 * long.len());
-        summary.shorten();
-        let short = "é".repeat(SHORT_BYTES_MAX / 2);
-        assert_eq!((summary.method.as_str(), &summary.path), ("GET", &short));
-        assert_eq!((summary.user_agent, summary.referer), (Some(short), None));
     }
 }

@@ -9,5 +9,6 @@ pub mod exchange;
 pub mod open_file;
 pub mod range;
 pub mod request;
+pub mod request_summary;
 pub mod response;
 pub mod response_rate;

@@ -9,7 +9,7 @@ use quiche::clock;
 
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
-use crate::http::exchange::RequestSummary;
+use crate::http::request_summary::RequestSummary;
 use crate::http::response::Response;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
@@ -39,10 +39,10 @@ impl TcpExchange {
     /// Begins the exchange of a request.
     pub fn begin(peer: &Arc<Peer>, protocol: Protocol, mut summary: RequestSummary) -> Self {
         let kept_bytes = peer.summary_bytes.load(Ordering::Relaxed);
-        if kept_bytes + summary.bytes() > SUMMARY_BYTES_MAX {
+        if kept_bytes + summary.whole().len() > SUMMARY_BYTES_MAX {
             summary.shorten();
         }
-        peer.summary_bytes.fetch_add(summary.bytes(), Ordering::Relaxed);
+        peer.summary_bytes.fetch_add(summary.whole().len(), Ordering::Relaxed);
         let started = (clock::now(), clock::wall_now());
         peer.activity.on_begin(started.0);
         let peer = Arc::clone(peer);
@@ -92,7 +92,7 @@ impl Drop for TcpExchange {
         let Self { peer, protocol, summary, started: (instant, started), .. } = self;
         let now = clock::now();
         peer.activity.on_end(now);
-        peer.summary_bytes.fetch_sub(summary.bytes(), Ordering::Relaxed);
+        peer.summary_bytes.fetch_sub(summary.whole().len(), Ordering::Relaxed);
         let Some(status) = self.status else { return };
         let request = FinishedRequest {
             protocol: *protocol,

@@ -18,7 +18,8 @@ macro_rules! key {
 
 pub(super) use key;
 
-/// Writer of one object.
+/// Writer of one object. Its methods are part of their callers, where the compiler knows each key's length:
+/// a line would else cost twice as much.
 pub struct ObjectWriter<'a> {
     text: &'a mut Vec<u8>,
 
@@ -54,32 +55,22 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a string.
-    #[inline]
     pub fn string(&mut self, key: JsonKey, value: &str) {
-        self.key(key);
-        if is_plain(value.as_bytes()) {
-            self.text.push(b'"');
-            self.text.extend_from_slice(value.as_bytes());
-            self.text.push(b'"');
-        } else {
-            // Text always serializes.
-            let json = serde_json::to_string(value).unwrap_or_default();
-            self.text.extend_from_slice(in_ascii(&json).as_bytes());
-        }
+        self.text(key, Some(value), is_plain(value));
     }
 
-    /// Writes a string, or `null`.
-    #[inline]
-    pub fn optional_string(&mut self, key: JsonKey, value: Option<&str>) {
+    /// Writes a string, of which is known whether it [is plain](is_plain), or `null`.
+    #[inline(always)]
+    pub fn text(&mut self, key: JsonKey, value: Option<&str>, is_plain: bool) {
         match value {
-            Some(value) => self.string(key, value),
-            None => self.value(key, ()),
+            Some(value) if !is_plain => self.escaped(key, value),
+            plain => self.name(key, plain),
         }
     }
 
-    /// Writes a name of ours, which needs no escapes, or `null`.
-    #[inline]
-    pub fn name(&mut self, key: JsonKey, name: Option<&'static str>) {
+    /// Writes a string that needs no escapes, or `null`.
+    #[inline(always)]
+    pub fn name(&mut self, key: JsonKey, name: Option<&str>) {
         self.key(key);
         match name {
             Some(name) => {
@@ -92,14 +83,14 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes what `write` appends, which is a number in JSON.
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self, key: JsonKey, write: impl FnOnce(&mut Vec<u8>)) {
         self.key(key);
         write(self.text);
     }
 
     /// Writes what `write` appends, which needs no escapes, as a string.
-    #[inline]
+    #[inline(always)]
     pub fn plain(&mut self, key: JsonKey, write: impl FnOnce(&mut Vec<u8>)) {
         self.key(key);
         self.text.push(b'"');
@@ -108,7 +99,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a number, a truth value, or `null`.
-    #[inline]
+    #[inline(always)]
     pub fn value(&mut self, key: JsonKey, value: impl Serialize) {
         self.key(key);
         // They always serialize.
@@ -126,7 +117,14 @@ impl<'a> ObjectWriter<'a> {
         self.text.push(b'}');
     }
 
-    #[inline]
+    fn escaped(&mut self, key: JsonKey, value: &str) {
+        self.key(key);
+        // Text always serializes.
+        let json = serde_json::to_string(value).unwrap_or_default();
+        self.text.extend_from_slice(in_ascii(&json).as_bytes());
+    }
+
+    #[inline(always)]
     fn key(&mut self, key: JsonKey) {
         let JsonKey(key) = key;
         let start = self.text.len();
@@ -138,10 +136,10 @@ impl<'a> ObjectWriter<'a> {
 }
 
 /// Returns whether a text is printable ASCII that JSON does not escape (RFC 8259, 7).
-fn is_plain(text: &[u8]) -> bool {
+pub fn is_plain(text: &str) -> bool {
     let is_other = |byte: u8| !matches!(byte, b' '..=b'~') | (byte == b'"') | (byte == b'\\');
     // All of them, whatever they are: the compiler compares many at a time.
-    !text.iter().fold(false, |is_found, byte| is_found | is_other(*byte))
+    !text.bytes().fold(false, |is_found, byte| is_found | is_other(byte))
 }
 
 #[cfg(test)]
@@ -162,8 +160,8 @@ mod tests {
             let mut text = Vec::new();
             let mut object = ObjectWriter::begin(&mut text);
             object.string(key!("a"), value);
-            object.optional_string(key!("b"), None);
-            object.optional_string(key!("c"), Some(value));
+            object.text(key!("b"), None, false);
+            object.text(key!("c"), Some(value), is_plain(value));
             object.plain(key!("d"), |text| text.extend_from_slice(b"1:2"));
             let mut inner = object.object(key!("e"));
             inner.value(key!("f"), 1.5);

@@ -8,6 +8,7 @@ use ab_test::Arm;
 
 use super::connection_columns::ConnectionColumns;
 use super::connection_columns::LoggedConnection;
+use super::json::is_plain;
 use super::json::key;
 use super::json::ObjectWriter;
 use super::timestamp;
@@ -55,15 +56,16 @@ impl LogLine<'_> {
         line.members(&columns.client);
         user.iter().for_each(|name| line.string(key!("user"), name));
         line.name(key!("protocol"), Some(protocol.name()));
-        line.string(key!("method"), &summary.method);
-        line.string(key!("host"), &summary.host);
-        line.string(key!("path"), &summary.path);
+        let is_plain = is_plain(summary.whole());
+        line.text(key!("method"), Some(summary.method()), is_plain);
+        line.text(key!("host"), Some(summary.host()), is_plain);
+        line.text(key!("path"), Some(summary.path()), is_plain);
         line.value(key!("status"), *status);
         line.value(key!("bytes"), *bytes);
         line.number(key!("duration_ms"), |text| append_ms(*duration, text));
         line.value(key!("complete"), *complete);
-        line.optional_string(key!("user_agent"), summary.user_agent.as_deref());
-        line.optional_string(key!("referer"), summary.referer.as_deref());
+        line.text(key!("user_agent"), summary.user_agent(), is_plain);
+        line.text(key!("referer"), summary.referer(), is_plain);
         line.members(&columns.path);
         if let Some(report) = &self.connection.resume {
             let mut resume = line.reopened();
@@ -94,15 +96,15 @@ impl LogLine<'_> {
         let mut text = format!("{client} - ");
         append_word(user.as_deref().unwrap_or_default(), &mut text);
         let _ = write!(text, " [{day}/{month}/{year}:{time} +0000] \"");
-        append_escaped(&summary.method, &mut text);
+        append_escaped(summary.method(), &mut text);
         text.push(' ');
-        append_escaped(&summary.path, &mut text);
+        append_escaped(summary.path(), &mut text);
         let _ = write!(text, " {}\" {status} {bytes} \"", protocol.name());
-        append_escaped(summary.referer.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(summary.referer().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        append_escaped(summary.user_agent.as_deref().unwrap_or_default(), &mut text);
+        append_escaped(summary.user_agent().unwrap_or_default(), &mut text);
         text.push_str("\" \"");
-        append_escaped(&summary.host, &mut text);
+        append_escaped(summary.host(), &mut text);
         let _ = write!(text, "\" {:.3}", duration.as_secs_f64());
         let arm = self.connection.resume.and_then(|report| report.arm).map_or("-", Arm::name);
         let could_jump =
@@ -163,7 +165,9 @@ fn append_escaped_byte(byte: u8, text: &mut String) {
 mod tests {
     use super::*;
     use crate::http::exchange::Protocol;
-    use crate::http::exchange::RequestSummary;
+    use crate::http::request::FieldLine;
+    use crate::http::request_summary::tests::of_path;
+    use crate::http::request_summary::RequestSummary;
     use crate::resume::own_state::Source;
     use crate::resume::summary::ResumeSummary;
     use quiche::careful_resume::Phase;
@@ -171,13 +175,17 @@ mod tests {
     use quiche::ecn::EcnState;
 
     fn request() -> FinishedRequest {
-        let summary = RequestSummary {
-            method: "GET".into(),
-            host: "a.example".into(),
-            path: "/é\"\\\n".into(),
-            user_agent: Some("x/1 \"y\"".into()),
-            referer: None,
+        let lines = [
+            (":method", "GET"),
+            (":authority", "a.example"),
+            (":path", "/é\"\\\n"),
+            ("user-agent", "x/1 \"y\""),
+        ];
+        let line = |(name, value): (&'static str, &'static str)| FieldLine {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
         };
+        let summary = RequestSummary::read(lines.map(line));
         FinishedRequest {
             protocol: Protocol::Http3,
             summary,
@@ -243,7 +251,7 @@ mod tests {
     fn json_line_is_printable_ascii() {
         let path = "/\u{202e}\u{2028}\u{9b}\u{7f}\u{1f6f0}";
         let mut request = request();
-        request.summary.path = path.into();
+        request.summary = of_path(path);
         let text = written(&line(&request), AccessLogFormat::Json);
         assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -6,13 +6,13 @@ use std::fs::File;
 
 use crate::http::exchange::tests::finished;
 use crate::http::exchange::FinishedRequest;
-use crate::http::exchange::RequestSummary;
+use crate::http::request_summary::tests::of_path;
 
 use rustix::fs::FileType;
 use rustix::fs::Mode;
 
 fn write(log: &AccessLog, path: &str) {
-    let summary = RequestSummary { path: path.into(), ..Default::default() };
+    let summary = of_path(path);
     let request = &FinishedRequest { summary, ..finished() };
     let client = "192.0.2.7:4433".parse().unwrap();
     let connection = LoggedConnection {
