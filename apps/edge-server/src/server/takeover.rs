@@ -9,6 +9,7 @@
 //! one serves again.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::io::IoSlice;
 use std::io::IoSliceMut;
@@ -80,6 +81,9 @@ const DESCRIPTORS_MAX: usize = 1 + LINKS_MAX;
 /// Pause after a failure, such as no free file descriptors.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
+/// Time that the kernel takes to close what a killed process had.
+const CLOSING_TIME: Duration = Duration::from_millis(200);
+
 /// How long the other process may take for a step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -94,6 +98,26 @@ pub struct OldProcess {
     /// Its TCP sockets that listen.
     pub tcp_sockets: Vec<OwnedFd>,
 }
+
+/// Reason why the old process gave nothing, in the operator's words.
+#[derive(Debug)]
+enum NoHandover {
+    Unresponsive,
+    Ended,
+}
+
+impl fmt::Display for NoHandover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unresponsive => "the server there does not respond; end it first",
+            Self::Ended => {
+                "the server there did not hand over; its log says why, or another server was faster"
+            }
+        })
+    }
+}
+
+impl std::error::Error for NoHandover {}
 
 /// What a worker gets from the same worker of the old process.
 pub struct WorkerDescriptors {
@@ -134,10 +158,21 @@ impl OldProcess {
     ///
     /// One line that names the path. The other process serves on.
     pub fn find(path: &Path, has_tcp: bool) -> Option<anyhow::Result<Self>> {
-        use io::ErrorKind::{ConnectionRefused, NotFound};
         if let Err(e) = check(path) {
             return Some(Err(e));
         }
+        match Self::find_once(path, has_tcp)? {
+            Err(e) if matches!(e.downcast_ref(), Some(NoHandover::Ended)) => {
+                // The kernel accepts for a process that was killed, until it has closed all of it.
+                thread::sleep(CLOSING_TIME);
+                Self::find_once(path, has_tcp)
+            }
+            found => Some(found),
+        }
+    }
+
+    fn find_once(path: &Path, has_tcp: bool) -> Option<anyhow::Result<Self>> {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
         match UnixStream::connect(path) {
             Ok(stream) => Some(Self::receive(stream, path, has_tcp)),
             // Nobody listens there yet, or any more.
@@ -341,12 +376,8 @@ fn reason(error: &io::Error) -> String {
 fn explained(error: anyhow::Error) -> anyhow::Error {
     use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-        Some(WouldBlock | TimedOut) => {
-            anyhow::anyhow!("the server there does not respond; end it first")
-        }
-        Some(ConnectionReset | UnexpectedEof) => anyhow::anyhow!(
-            "the server there did not hand over; its log says why, or another server was faster"
-        ),
+        Some(WouldBlock | TimedOut) => NoHandover::Unresponsive.into(),
+        Some(ConnectionReset | UnexpectedEof) => NoHandover::Ended.into(),
         _ => error,
     }
 }
@@ -491,6 +522,24 @@ mod tests {
             stream.write_all(&[YOURS])?;
         }
         Ok(answer)
+    }
+
+    // One that was killed accepts until the kernel has closed what it had.
+    #[test]
+    fn old_process_that_is_being_closed_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("takeover.sock");
+        for connections in [1, 2] {
+            let listener = UnixListener::bind(&path).unwrap();
+            let killed = thread::spawn(move || {
+                (0..connections).for_each(|_| drop(listener.accept()));
+            });
+            let found = OldProcess::find(&path, false);
+            let error = found.map(|found| format!("{:#}", found.map(drop).unwrap_err()));
+            assert_eq!(error.is_none(), connections == 1, "{error:?}");
+            killed.join().unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]
