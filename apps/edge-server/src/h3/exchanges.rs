@@ -10,6 +10,7 @@ use quiche::h3;
 
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
+use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
 use crate::http::request_summary::RequestSummary;
 use crate::quic::Quic;
 
@@ -134,7 +135,7 @@ impl Exchanges {
         }
     }
 
-    /// Takes the finished requests. One without a response is not among them.
+    /// Takes the finished requests.
     pub fn take_finished(&mut self) -> impl ExactSizeIterator<Item = FinishedRequest> + '_ {
         self.finished.drain(..)
     }
@@ -177,10 +178,7 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status: Some(status), user, first_byte, bytes } = exchange
-        else {
-            return;
-        };
+        let Exchange { summary, started, status, user, first_byte, bytes } = exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
@@ -190,7 +188,7 @@ impl Exchanges {
             started,
             duration,
             first_byte,
-            status,
+            status: status.unwrap_or(ENDED_WITHOUT_RESPONSE),
             bytes,
             complete,
         });
@@ -251,6 +249,7 @@ mod tests {
         };
         let expected = [
             ("/0", 404, 3, false, 1),
+            ("/1", 499, 0, false, 0),
             ("/2", 200, 10, false, 0),
             ("/3", 200, 20, true, 2),
             ("/4", 206, 7, false, 2),
@@ -261,7 +260,7 @@ mod tests {
         assert_eq!((summary.method(), summary.host()), ("GET", "a.example"));
         assert_eq!((summary.user_agent(), summary.referer()), (Some("x/1"), None));
         let first_bytes: Vec<_> = finished.iter().map(|request| request.first_byte).collect();
-        assert_eq!(first_bytes, [None, Some(SECOND / 4), None, None]);
+        assert_eq!(first_bytes, [None, None, Some(SECOND / 4), None, None]);
         assert_eq!(exchanges.take_finished().count(), 0);
     }
 

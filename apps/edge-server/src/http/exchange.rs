@@ -5,6 +5,10 @@ use std::time::SystemTime;
 
 use crate::http::request_summary::RequestSummary;
 
+/// Status, in logs and metrics, of a request that ended before it had a response: nginx's, which tools for
+/// logs know.
+pub const ENDED_WITHOUT_RESPONSE: u16 = 499;
+
 /// Version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {

@@ -9,6 +9,7 @@ use quiche::clock;
 
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
+use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
 use crate::http::request_summary::RequestSummary;
 use crate::http::response::Response;
 use crate::tcp::peer::Peer;
@@ -93,7 +94,7 @@ impl Drop for TcpExchange {
         let now = clock::now();
         peer.activity.on_end(now);
         peer.summary_bytes.fetch_sub(summary.whole().len(), Ordering::Relaxed);
-        let Some(status) = self.status else { return };
+        let status = self.status.unwrap_or(ENDED_WITHOUT_RESPONSE);
         let request = FinishedRequest {
             protocol: *protocol,
             summary: std::mem::take(summary),

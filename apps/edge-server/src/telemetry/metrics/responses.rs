@@ -21,9 +21,9 @@ const DURATION_BUCKETS_S: [f64; 15] =
 
 /// Statuses of responses to requests that the server can answer. Their counters start at 0, so that
 /// `increase()` sees the first event.
-const STATUSES: [u16; 23] = [
+const STATUSES: [u16; 24] = [
     200, 204, 206, 301, 304, 308, 400, 401, 403, 404, 405, 410, 412, 413, 414, 416, 421, 425, 429,
-    431, 500, 501, 503,
+    431, 499, 500, 501, 503,
 ];
 
 /// Counters shared by the workers.
