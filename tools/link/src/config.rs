@@ -52,6 +52,10 @@ pub struct LinkConfig {
 
     /// Changes in order of time.
     pub changes: Vec<Change>,
+
+    /// Time after which the changes begin again, as of a looping [`PathTrace`](crate::PathTrace); the last
+    /// one holds for good when `None`.
+    pub period: Option<Duration>,
 }
 
 /// A queueing discipline: what happens to the packets in a buffer. ECN-capable
@@ -90,6 +94,7 @@ impl LinkConfig {
             jitter: Duration::ZERO,
             seed: 0,
             changes: Vec::new(),
+            period: None,
         }
     }
 
@@ -98,7 +103,10 @@ impl LinkConfig {
         if self.mtu_bytes == 0 {
             return Err(ConfigError::Mtu);
         }
-        if !self.changes.is_sorted_by_key(|change| change.at) {
+        let last = self.changes.last().map_or(Duration::ZERO, |change| change.at);
+        if !self.changes.is_sorted_by_key(|change| change.at)
+            || self.period.is_some_and(|period| period <= last)
+        {
             return Err(ConfigError::Schedule);
         }
         let changed = self.changes.iter().filter_map(|change| change.loss);
@@ -126,6 +134,12 @@ mod tests {
         ] {
             assert_eq!(LinkConfig { changes, ..link.clone() }.validate(), expected);
         }
+        let late = LinkConfig {
+            changes: vec![change(5, None)],
+            period: Some(Duration::from_nanos(5)),
+            ..link.clone()
+        };
+        assert_eq!(late.validate(), Err(ConfigError::Schedule));
         assert_eq!(LinkConfig { loss: -0.1, ..link }.validate(), Err(ConfigError::Loss));
     }
 }

@@ -14,7 +14,7 @@ pub enum ConfigError {
     Loss,
     /// A packet number or range cannot be read.
     PacketNumbers,
-    /// The changes are not in order of time.
+    /// The changes are not in order of time, or not within their period.
     Schedule,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for ConfigError {
             Self::PacketNumbers => {
                 "packets are named by number from 1, or range, separated by commas, as in 3,12-14"
             }
-            Self::Schedule => "changes are given in order of time",
+            Self::Schedule => "changes are given in order of time, and before the time at which they begin again",
         })
     }
 }

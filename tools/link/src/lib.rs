@@ -23,7 +23,8 @@
 //! A link with two queues, DualPI2, is a [`DualQueueLink`]: there, the order of packets depends on
 //! those that come later.
 //!
-//! Rate, delay and loss may change at given times ([`LinkConfig::changes`]).
+//! Rate, delay and loss may change at given times ([`LinkConfig::changes`]), once or again and
+//! again. A [`PathTrace`] reads such a schedule from a file.
 //! Acknowledgements of a flow can be thinned out before they come to a link:
 //! [`AckThinner`].
 //!
@@ -47,6 +48,7 @@ mod named;
 mod rate;
 mod schedule;
 mod thinning;
+mod trace;
 mod transmitter;
 
 pub use config::LinkConfig;
@@ -69,6 +71,9 @@ pub use schedule::Change;
 pub use thinning::AckThinner;
 pub use thinning::ACK_HOLD;
 pub use thinning::ACK_PAYLOAD_BYTES_MAX;
+pub use trace::Step;
+pub use trace::PathTrace;
+pub use trace::TraceError;
 
 /// Bytes of the IPv4 header (without options) and the UDP header.
 pub const IPV4_UDP_HEADER_BYTES: u32 = 20 + 8;

@@ -132,10 +132,10 @@ impl Link {
     /// order.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let changes = &config.changes;
-        let loss = Timeline::new(config.loss, changes, |change| change.loss);
-        let rate = Timeline::new(config.rate, changes, |change| change.rate);
-        let delay_ns = Timeline::new(ns(config.delay), changes, |change| change.delay.map(ns));
+        let (changes, period) = (&config.changes, config.period);
+        let loss = Timeline::new(config.loss, changes, period, |change| change.loss);
+        let rate = Timeline::new(config.rate, changes, period, |change| change.rate);
+        let delay_ns = Timeline::new(ns(config.delay), changes, period, |change| change.delay.map(ns));
         Ok(Self {
             loss: RandomLoss::new(loss, config.seed),
             jitter: Jitter::new(config.jitter, config.seed),

@@ -8,6 +8,7 @@
 pub mod evaluation;
 pub mod fuzz;
 pub mod invariants;
+mod limits;
 pub mod outcome;
 mod random;
 pub mod scenario;

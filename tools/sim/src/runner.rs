@@ -16,6 +16,7 @@ use std::thread;
 
 use anyhow::ensure;
 use anyhow::Context;
+use report::provenance::Provenance;
 use sim::outcome::Outcome;
 use sim::scenario::file::File;
 use sim::scenario::file::Named;
@@ -124,6 +125,11 @@ impl Plan {
                 scenario: self.files[run.file].stem.clone(),
                 parameters: named.parameters.clone(),
                 run: run.number,
+                provenance: Provenance::new(
+                    "sim",
+                    self.replay(run),
+                    serde_json::to_value(&named.scenario)?,
+                ),
                 ..outcome
             };
             serde_json::to_string(&outcome).context("no JSON")

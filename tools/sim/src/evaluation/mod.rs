@@ -8,9 +8,8 @@
 mod chapters;
 mod data;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod findings;
-mod limits;
 mod names;
 mod page;
 mod rules;

@@ -82,7 +82,21 @@ fn path(path: &Path) -> anyhow::Result<()> {
         check_change(change, before_ms)?;
         before_ms = change.at_ms;
     }
+    check_trace(path)?;
     path.swing.map_or(Ok(()), |swing| check_swing(&swing, path))
+}
+
+fn check_trace(path: &Path) -> anyhow::Result<()> {
+    let Some(file) = &path.trace else { return Ok(()) };
+    let alone = path.changes.is_empty() && path.swing.is_none();
+    ensure!(alone, "path.trace, path.change and path.swing: a path has one of them");
+    let loses = file.trace.steps().iter().any(|step| step.loss.is_some());
+    ensure!(
+        !loses || path.loss == 0.0,
+        "path.loss = {}: the trace has losses; leave out one of them",
+        path.loss
+    );
+    Ok(())
 }
 
 fn check_swing(swing: &Swing, path: &Path) -> anyhow::Result<()> {

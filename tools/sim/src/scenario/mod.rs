@@ -7,12 +7,17 @@ pub mod file;
 mod message;
 mod random;
 pub mod shipped;
+mod traces;
+
+use std::sync::Arc;
 
 use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
+
+pub use self::traces::TraceFile;
 
 /// One simulation, complete but for its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,6 +93,16 @@ pub struct Path {
     /// Changes in order of time.
     #[serde(default, rename = "change")]
     pub changes: Vec<Change>,
+
+    /// Rate, round-trip time and loss over time, from the file that a scenario file names as
+    /// `trace`. `rate_mbps` and `rtt_ms`, the means of the trace when absent, then are what
+    /// bandwidth-delay products are told of.
+    #[serde(
+        skip_deserializing,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "traces::serialize_name"
+    )]
+    pub trace: Option<Arc<TraceFile>>,
 
     /// How its rate and round-trip time swing; neither does when absent.
     #[serde(default)]

@@ -14,6 +14,7 @@ use link::LinkConfig;
 use link::Packet;
 use link::Queue;
 use link::Rate;
+use link::Step;
 use link::Verdict;
 
 use super::packets::Slot;
@@ -249,14 +250,14 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
             )?,
         },
     };
-    config.changes = changes(path, seed, true)?;
+    set_schedule(&mut config, path, seed, true)?;
     Ok(config)
 }
 
 fn up_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let rate_mbps = path.up_rate_mbps.unwrap_or(path.rate_mbps);
     let mut config = config(path, rate_mbps, seeds::derive(seed, Purpose::Up, 0))?;
-    config.changes = changes(path, seed, false)?;
+    set_schedule(&mut config, path, seed, false)?;
     Ok(config)
 }
 
@@ -276,8 +277,30 @@ fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> 
     Ok(config)
 }
 
-/// Returns the changes of one direction. The rate towards the servers follows the
+/// Sets what changes over time in one direction. The rate towards the servers follows the
 /// other one, unless it was given by itself.
+fn set_schedule(
+    config: &mut LinkConfig,
+    path: &Path,
+    seed: u64,
+    is_down: bool,
+) -> anyhow::Result<()> {
+    let Some(trace) = path.trace.as_ref().map(|file| &file.trace) else {
+        config.changes = changes(path, seed, is_down)?;
+        return Ok(());
+    };
+    let has_rate = is_down || path.up_rate_mbps.is_none();
+    let change = |step: &Step| Change {
+        at: step.at,
+        rate: step.rate.filter(|_| has_rate),
+        delay: step.rtt.map(|rtt| rtt / 2),
+        loss: step.loss.filter(|_| is_down),
+    };
+    config.changes = trace.steps().iter().map(change).collect();
+    config.period = trace.period();
+    Ok(())
+}
+
 fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>> {
     let has_rate = is_down || path.up_rate_mbps.is_none();
     let swings = path.swing.map(|swing| swing::changes(path, &swing, seed));
@@ -349,6 +372,30 @@ mod tests {
         assert_eq!(arrivals(&mut both, 2000), (2102.0, 2102.0));
         let mut own = network(&format!("up_rate_mbps = 1\n{change}"), "");
         assert_eq!(arrivals(&mut own, 2000), (2102.0, 2110.0));
+    }
+
+    #[test]
+    fn trace_applies_to_both_directions_again_and_again() {
+        let table = "time_ms,rate_mbps,rtt_ms\n0,10,100\n500,5,200\n1000,,\n";
+        let trace = link::PathTrace::parse("a.csv", table).unwrap();
+        let file = std::sync::Arc::new(scenario::TraceFile { name: "a.csv".into(), trace });
+        let scenario = |up: &str| {
+            let text = format!(
+                "[path]\nrate_mbps = 1\nrtt_ms = 1\n{up}\n[[flow]]\nobject_bdp = 1\n"
+            );
+            let mut scenario: scenario::Scenario = toml::from_str(&text).unwrap();
+            scenario.path.trace = Some(file.clone());
+            scenario
+        };
+        let network = |scenario: &scenario::Scenario| {
+            Network::new(&scenario.path, &plan::flows(scenario, 1).unwrap(), 1).unwrap()
+        };
+        let mut both = network(&scenario(""));
+        for (at_ms, arrives) in [(0, 51.0), (600, 702.0), (1200, 1251.0), (9600, 9702.0)] {
+            assert_eq!(arrivals(&mut both, at_ms), (arrives, arrives));
+        }
+        let mut own = network(&scenario("up_rate_mbps = 1"));
+        assert_eq!(arrivals(&mut own, 600), (702.0, 710.0));
     }
 
     #[test]
