@@ -1,8 +1,10 @@
 //! Settings of one direction of a link.
 
+use crate::burst::BurstLoss;
 use crate::ecn::EcnHandling;
 use crate::error::ConfigError;
 use crate::named::PacketNumbers;
+use crate::policer::Policer;
 use crate::rate::Rate;
 use crate::schedule::Change;
 use std::time::Duration;
@@ -37,6 +39,12 @@ pub struct LinkConfig {
     /// The probability that a packet is lost, 0 to 1, independent of all others.
     pub loss: f64,
 
+    /// Loss in bursts, besides `loss`.
+    pub burst: Option<BurstLoss>,
+
+    /// What exceeds a rate is dropped before it waits.
+    pub policer: Option<Policer>,
+
     /// Packets lost by name: numbers of packets in their flow.
     pub named_loss: PacketNumbers,
 
@@ -69,6 +77,9 @@ pub enum Queue {
     /// RFC 8289 with its target of 5 ms and interval of 100 ms. It marks those that are
     /// [ECN-capable](crate::Ecn::is_capable) instead.
     CoDel,
+    /// Also, PIE drops packets that arrive while the queue stays long: RFC 8033 with its defaults.
+    /// It marks those that are [ECN-capable](crate::Ecn::is_capable) instead, while it drops few.
+    Pie,
     /// Step marking with a threshold, as for DCTCP (RFC 8257, 3.1): marks ECN-capable packets that
     /// have waited for longer than this when their transmission begins. Drops like
     /// [`DropTail`](Self::DropTail).
@@ -90,6 +101,8 @@ impl LinkConfig {
             ecn: EcnHandling::Pass,
             mtu_bytes: MTU_BYTES_DEFAULT,
             loss: 0.0,
+            burst: None,
+            policer: None,
             named_loss: PacketNumbers::default(),
             jitter: Duration::ZERO,
             seed: 0,
@@ -109,6 +122,7 @@ impl LinkConfig {
         {
             return Err(ConfigError::Schedule);
         }
+        self.burst.map_or(Ok(()), BurstLoss::validate)?;
         let changed = self.changes.iter().filter_map(|change| change.loss);
         match changed.chain([self.loss]).all(|loss| (0.0..=1.0).contains(&loss)) {
             true => Ok(()),

@@ -13,31 +13,13 @@
 
 mod csv;
 mod mahimahi;
+mod steps;
 
-use crate::rate::Rate;
+pub use steps::PathTrace;
+pub use steps::Step;
+
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
-
-/// A path over time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PathTrace {
-    steps: Vec<Step>,
-    period: Option<Duration>,
-}
-
-/// New properties of a path, in both directions, from a time on. What is `None` stays as it was.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
-    /// Since the start of the trace.
-    pub at: Duration,
-    /// Bits of IP packets per second.
-    pub rate: Option<Rate>,
-    /// Round-trip time without a queue.
-    pub rtt: Option<Duration>,
-    /// Probability of loss.
-    pub loss: Option<f64>,
-}
 
 /// Error of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +42,6 @@ impl fmt::Display for TraceError {
 }
 
 impl std::error::Error for TraceError {}
-
-/// Line and reason of an error.
-type Fault = (Option<usize>, String);
 
 impl PathTrace {
     /// Reads a file: CSV if its name ends in `.csv`, mahimahi's format otherwise.
@@ -90,46 +69,6 @@ impl PathTrace {
         let parsed = if is_csv { csv::parse(text) } else { mahimahi::parse(text) };
         parsed.map_err(|(line, reason)| TraceError { file: name.into(), line, reason })
     }
-
-    /// Returns the steps, in order of time; the first is at the start.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
-    /// Returns the time after which the steps begin again; the last one holds for good if there is
-    /// none.
-    pub fn period(&self) -> Option<Duration> {
-        self.period
-    }
-
-    /// Returns the mean rate over the trace, in Mbit/s; none if it has no rates.
-    pub fn mean_rate_mbps(&self) -> Option<f64> {
-        self.mean(|step| step.rate.map(|rate| rate.bits_per_s() as f64 / 1e6))
-    }
-
-    /// Returns the mean round-trip time over the trace, in ms; none if it has none.
-    pub fn mean_rtt_ms(&self) -> Option<f64> {
-        self.mean(|step| step.rtt.map(|rtt| rtt.as_secs_f64() * 1e3))
-    }
-
-    /// Averages over time, up to the last step if it holds for good.
-    fn mean(&self, of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
-        let end = self.period.or(self.steps.last().map(|step| step.at))?;
-        let ends = self.steps.iter().skip(1).map(|step| step.at).chain([end]);
-        let mut value = self.steps.first().and_then(&of)?;
-        let mut sum = 0.0;
-        for (step, until) in self.steps.iter().zip(ends) {
-            value = of(step).unwrap_or(value);
-            sum += value * (until - step.at).as_secs_f64();
-        }
-        Some(if end.is_zero() { value } else { sum / end.as_secs_f64() })
-    }
-}
-
-/// Returns the text's lines with their numbers, without blank ones and comments.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 #[cfg(test)]
@@ -149,7 +88,8 @@ mod tests {
     #[test]
     fn error_names_file_and_line() {
         let error = PathTrace::parse("a/b.csv", "time_ms,rate_mbps\n0,fast\n").unwrap_err();
-        let expected = "a/b.csv, line 2: rate_mbps is fast: a rate is a number from 0.001 to 1000000 Mbit/s";
+        let expected =
+            "a/b.csv, line 2: rate_mbps is fast: a rate is a number from 0.001 to 1000000 Mbit/s";
         assert_eq!(error.to_string(), expected);
         let error = PathTrace::read(Path::new("no/such.csv")).unwrap_err().to_string();
         assert!(error.starts_with("no/such.csv: cannot read the trace: "), "{error}");

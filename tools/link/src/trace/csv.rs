@@ -1,9 +1,9 @@
 //! Format of tables: a time, and the rate, round-trip time and loss from then on.
 
-use super::lines;
-use super::Fault;
-use super::Step;
-use super::PathTrace;
+use super::steps::lines;
+use super::steps::Fault;
+use super::steps::PathTrace;
+use super::steps::Step;
 use crate::rate::Rate;
 use std::time::Duration;
 
@@ -108,9 +108,10 @@ fn set(step: &mut Step, column: Column, cell: &str) -> Result<(), String> {
         }
         Column::Loss => {
             let loss = cell.parse().ok().filter(|loss| (0.0..=1.0).contains(loss));
-            step.loss = Some(
-                loss.ok_or_else(|| format!("loss is {cell}: a loss is a probability from 0 to 1"))?,
-            );
+            step.loss =
+                Some(loss.ok_or_else(|| {
+                    format!("loss is {cell}: a loss is a probability from 0 to 1")
+                })?);
         }
     }
     Ok(())

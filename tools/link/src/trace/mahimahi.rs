@@ -1,9 +1,9 @@
 //! Format of mahimahi: delivery opportunities of 1500 bytes, in ms.
 
-use super::lines;
-use super::Fault;
-use super::Step;
-use super::PathTrace;
+use super::steps::lines;
+use super::steps::Fault;
+use super::steps::PathTrace;
+use super::steps::Step;
 use crate::rate::Rate;
 use std::time::Duration;
 
@@ -18,7 +18,10 @@ pub fn parse(text: &str) -> Result<PathTrace, Fault> {
         return Err((None, "no delivery opportunity: one whole number of ms a line".into()));
     };
     if end_ms == 0 {
-        return Err((Some(last_line), "the trace ends at 0 ms: its last line is its length".into()));
+        return Err((
+            Some(last_line),
+            "the trace ends at 0 ms: its last line is its length".into(),
+        ));
     }
     // An opportunity at the very start is also one at the end of the trace before.
     let at_start = times.iter().take_while(|(_, ms)| *ms == 0).count();

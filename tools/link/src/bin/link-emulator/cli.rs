@@ -4,11 +4,13 @@ use crate::changes::Changes;
 use clap::Parser;
 use command_line::Program;
 use command_line::Stop;
+use link::BurstLoss;
 use link::Change;
 use link::EcnHandling;
 use link::LinkConfig;
 use link::PacketNumbers;
 use link::PathTrace;
+use link::Policer;
 use link::Queue;
 use link::Rate;
 use link::MTU_BYTES_DEFAULT;
@@ -68,7 +70,8 @@ pub struct Cli {
 
     /// Queue discipline: drop-tail drops packets that find the buffer full; codel also
     /// drops packets that have waited too long (RFC 8289), and marks those that are
-    /// ECN-capable instead; step:MS is drop-tail that marks ECN-capable packets which
+    /// ECN-capable instead; pie drops or marks packets that arrive while the queue stays long
+    /// (RFC 8033); step:MS is drop-tail that marks ECN-capable packets which
     /// have waited for more than MS ms
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
@@ -88,6 +91,17 @@ pub struct Cli {
     /// Probability that a packet is lost, 0 to 1, in each direction
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub loss: f64,
+
+    /// Loss in bursts, besides --loss: probabilities of a change to the bad state before a packet,
+    /// of one back to the good state, and of loss in the bad state (Gilbert-Elliott), in each
+    /// direction
+    #[arg(long, value_name = "ENTER,LEAVE,P", value_parser = burst_loss)]
+    pub burst_loss: Option<BurstLoss>,
+
+    /// Policer towards the clients: packets that exceed this rate in Mbit/s by more than so many
+    /// bytes are dropped (token bucket)
+    #[arg(long, value_name = "MBIT,BYTES", value_parser = policer)]
+    pub policer: Option<Policer>,
 
     /// Packets to lose, by number: up:N or down:N-M,... Packets count from 1 for
     /// each client (address and port) and direction; down is towards the client.
@@ -242,6 +256,8 @@ impl Cli {
             ecn,
             mtu_bytes: self.mtu,
             loss: self.loss,
+            burst: self.burst_loss,
+            policer: self.policer.filter(|_| direction == Direction::Down),
             named_loss,
             jitter: self.jitter,
             seed,
@@ -300,6 +316,7 @@ fn queue(text: &str) -> Result<Queue, String> {
     match text {
         "drop-tail" => Ok(Queue::DropTail),
         "codel" => Ok(Queue::CoDel),
+        "pie" => Ok(Queue::Pie),
         _ => text
             .strip_prefix("step:")
             .and_then(ms)
@@ -307,10 +324,28 @@ fn queue(text: &str) -> Result<Queue, String> {
             .ok_or_else(|| {
                 let ms_max = RTT_MAX.as_millis();
                 format!(
-                    "a queue is drop-tail, codel or step:MS with 0 to {ms_max} ms, as in step:5"
+                    "a queue is drop-tail, codel, pie or step:MS with 0 to {ms_max} ms, as in step:5"
                 )
             }),
     }
+}
+
+fn burst_loss(text: &str) -> Result<BurstLoss, String> {
+    let shares: Vec<f64> =
+        text.split(',').filter_map(|share| probability(share.trim()).ok()).collect();
+    match (shares.as_slice(), text.split(',').count()) {
+        (&[enter, leave, loss], 3) if leave > 0.0 => Ok(BurstLoss { enter, leave, loss }),
+        _ => Err(format!("{}, as in 0.01,0.25,1", link::ConfigError::BurstLoss)),
+    }
+}
+
+fn policer(text: &str) -> Result<Policer, String> {
+    let parts = text.split_once(',');
+    let bytes = parts.and_then(|(_, bytes)| bytes.trim().parse().ok());
+    let (Some((mbit, _)), Some(burst_bytes)) = (parts, bytes) else {
+        return Err("a policer is a rate in Mbit/s and a burst in bytes, as in 10,50000".into());
+    };
+    Ok(Policer { rate: rate(mbit)?, burst_bytes })
 }
 
 fn path_trace(file: &str) -> Result<PathTrace, String> {
@@ -426,8 +461,19 @@ mod tests {
         for config in [cli.up(), cli.down()] {
             assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
         }
+        assert_eq!(parse("--queue pie").unwrap().down().queue, Queue::Pie);
         let step = Queue::Step { mark_above: Duration::from_micros(1_500) };
         assert_eq!(parse("--queue step:1.5").unwrap().up().queue, step);
+    }
+
+    #[test]
+    fn bursts_apply_to_both_directions_and_policer_to_one() {
+        let cli = parse("--burst-loss 0.01,0.25,1 --policer 10,50000").unwrap();
+        let burst = Some(BurstLoss { enter: 0.01, leave: 0.25, loss: 1.0 });
+        assert_eq!((cli.up().burst, cli.down().burst), (burst, burst));
+        let rate = Rate::from_mbit_per_s(10.0).unwrap();
+        let policer = Some(Policer { rate, burst_bytes: 50_000 });
+        assert_eq!((cli.up().policer, cli.down().policer), (None, policer));
     }
 
     #[test]
@@ -460,10 +506,14 @@ mod tests {
             ("--drop down:0", "--drop", "from 1"),
             ("--rate-up 0", "--rate-up", "0.001"),
             ("--rate-up x", "'x'", "0.001"),
+            ("--burst-loss 0.1,0.5", "--burst-loss", "as in 0.01,0.25,1"),
+            ("--burst-loss 0.1,0.5,2", "--burst-loss", "as in 0.01,0.25,1"),
+            ("--policer 10", "--policer", "as in 10,50000"),
+            ("--policer 0,5", "--policer", "0.001"),
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
-            ("--queue red", "'red'", "drop-tail, codel or step:MS"),
+            ("--queue red", "'red'", "drop-tail, codel, pie or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),
             ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),
