@@ -4,8 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// What results depend on, from this folder.
-const SOURCES: [&str; 6] =
-    ["../link/src", "../report/src", "../sim", "../speed-test/src", "../../patches", "../../quiche/src"];
+const SOURCES: [&str; 6] = [
+    "../link/src",
+    "../report/src",
+    "../sim",
+    "../speed-test/src",
+    "../../patches",
+    "../../quiche/src",
+];
 
 fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]);

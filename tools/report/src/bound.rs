@@ -168,7 +168,8 @@ mod tests {
                 let jump_bytes = jump_bdp * bdp_bytes(rate_mbps, rtt_ms);
                 let steady = bounds_of_jump(rate_mbps, rtt_ms, object_bytes, jump_bytes);
                 let over = bounds_over(&capacity, 777.0, rtt_ms, object_bytes, jump_bytes);
-                let all = |b: Bounds| [b.floor_ms, b.early_ms, b.careful_resume_ms, b.slow_start_ms];
+                let all =
+                    |b: Bounds| [b.floor_ms, b.early_ms, b.careful_resume_ms, b.slow_start_ms];
                 for (a, b) in all(steady).into_iter().zip(all(over)) {
                     assert!((a - b).abs() < 1e-6, "{rate_mbps}, {rtt_ms}: {steady:?} {over:?}");
                 }

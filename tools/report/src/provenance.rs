@@ -27,6 +27,20 @@ impl Provenance {
     }
 }
 
+/// Returns which programs made some results, and the version of their lines: one line for each
+/// that differs.
+pub fn makers<'a>(all: impl Iterator<Item = &'a Provenance>) -> Vec<String> {
+    let mut makers: Vec<String> = Vec::new();
+    for Provenance { schema, program, .. } in all {
+        let program = if program.is_empty() { "an unknown program" } else { program };
+        let maker = format!("{program}, lines of schema {schema}");
+        if !makers.contains(&maker) {
+            makers.push(maker);
+        }
+    }
+    makers
+}
+
 /// Returns a program's name with its version and the commit that it was built from.
 pub fn built(program: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
@@ -48,5 +62,8 @@ mod tests {
         assert_eq!((line["schema"].as_u64(), line["settings"]["a"].as_u64()), (Some(2), Some(1)));
         let old: Provenance = serde_json::from_str("{}").expect("a line without");
         assert_eq!(old.schema, 0);
+        let makers = makers([&made, &old, &made].into_iter());
+        assert_eq!(makers[1..], ["an unknown program, lines of schema 0"]);
+        assert!(makers[0].ends_with(", lines of schema 2"), "{makers:?}");
     }
 }

@@ -230,6 +230,8 @@ fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
         changes: vec![],
         swing: None,
         trace: None,
+        burst: None,
+        policer: None,
     }
 }
 

@@ -76,8 +76,7 @@ fn capacity(path: &Path) -> Option<Capacity> {
 fn shortest_rtt_ms(path: &Path) -> f64 {
     let changed = path.changes.iter().filter_map(|change| change.rtt_ms);
     let traced = path.trace.iter().flat_map(|file| file.trace.steps());
-    let traced: Vec<f64> =
-        traced.filter_map(|step| Some(step.rtt?.as_secs_f64() * 1e3)).collect();
+    let traced: Vec<f64> = traced.filter_map(|step| Some(step.rtt?.as_secs_f64() * 1e3)).collect();
     // Those of a trace hold from the start on.
     let first = if traced.is_empty() { path.rtt_ms } else { f64::INFINITY };
     changed.chain(traced).fold(first, f64::min)

@@ -45,6 +45,9 @@ pub struct FlowOutcome {
     pub rtt_ms: f64,
     /// Time of its client's first packet.
     pub start_ms: f64,
+    /// Since `start_ms`, when that packet reached the server: the origin of its qlog.
+    #[serde(default)]
+    pub accepted_ms: f64,
     /// Since `start_ms`, the handshake included.
     pub ttfb_ms: f64,
     pub ttlb_ms: f64,

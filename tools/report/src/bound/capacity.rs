@@ -1,7 +1,5 @@
 //! Capacity of a path: its rate over time.
 
-use super::bdp_bytes;
-
 /// A rate that changes at given times, once or again and again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
@@ -32,8 +30,7 @@ impl Capacity {
         let mut now_ms = from_ms;
         let (mut index, mut origin_ms) = self.step_at(from_ms);
         loop {
-            // 1 ms of this rate.
-            let bytes_per_ms = bdp_bytes(self.steps[index].1, 1.0);
+            let bytes_per_ms = self.steps[index].1 * 1000.0 / 8.0;
             let last = index + 1 == self.steps.len();
             let end_ms = match (last, self.period_ms) {
                 (false, _) => origin_ms + self.steps[index + 1].0,

@@ -170,6 +170,8 @@ impl Cell<'_> {
         let steady = path.changes.is_empty()
             && path.swing.is_none()
             && path.trace.is_none()
+            && path.burst.is_none()
+            && path.policer.is_none()
             && path.loss == 0.0
             && path.longest_jitter_ms() == 0.0;
         alone && free && steady

@@ -75,6 +75,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         object_bytes: flow.each_bytes(&scenario.path),
         rtt_ms,
         start_ms: flow.start_ms,
+        accepted_ms: 0.5 * rtt_ms,
         ttfb_ms: 2.0 * rtt_ms,
         ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,

@@ -83,7 +83,27 @@ fn path(path: &Path) -> anyhow::Result<()> {
         before_ms = change.at_ms;
     }
     check_trace(path)?;
+    check_drops(path)?;
     path.swing.map_or(Ok(()), |swing| check_swing(&swing, path))
+}
+
+fn check_drops(path: &Path) -> anyhow::Result<()> {
+    if let Some(burst) = path.burst {
+        for (key, share) in [("enter", burst.enter), ("leave", burst.leave), ("loss", burst.loss)] {
+            let valid = (0.0..=1.0).contains(&share);
+            ensure!(valid, "path.burst.{key} = {share}: must be from 0 to 1");
+        }
+        ensure!(burst.leave > 0.0, "path.burst.leave = 0: must be above 0");
+    }
+    path.policer.map_or(Ok(()), |policer| {
+        numbers(
+            "path.policer.",
+            &[
+                ("rate_mbps", Some(policer.rate_mbps), Must::BePositive),
+                ("burst_bytes", Some(policer.burst_bytes as f64), Must::BePositive),
+            ],
+        )
+    })
 }
 
 fn check_trace(path: &Path) -> anyhow::Result<()> {

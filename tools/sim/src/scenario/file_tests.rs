@@ -273,12 +273,20 @@ fn bad_trace_is_one_line_with_file_and_line() {
     for (trace, text, path, named) in [
         ("a.down", "1\nx\n", "rtt_ms = 9\ntrace = \"a.down\"", "a.down, line 2: \"x\" is no"),
         ("a.down", "1\n", "trace = \"a.down\"", "path.rtt_ms is missing: say rtt_ms = 600"),
-        ("a.csv", "time_ms,loss\n0,0\n", "rate_mbps = 1\nrtt_ms = 9\nloss = 0.1\ntrace = \"a.csv\"",
-            "path.loss = 0.1: the trace has losses"),
+        (
+            "a.csv",
+            "time_ms,loss\n0,0\n",
+            "rate_mbps = 1\nrtt_ms = 9\nloss = 0.1\ntrace = \"a.csv\"",
+            "path.loss = 0.1: the trace has losses",
+        ),
         ("a.csv", "", "trace = \"b.csv\"", "b.csv: cannot read the trace: "),
         ("a.csv", "", "trace = 5", "path.trace = 5: must be the name of a file in quotes"),
-        ("a.down", "1\n", "rtt_ms = 9\ntrace = \"a.down\"\nswing.rate_share = 0.1",
-            "path.trace, path.change and path.swing: a path has one of them"),
+        (
+            "a.down",
+            "1\n",
+            "rtt_ms = 9\ntrace = \"a.down\"\nswing.rate_share = 0.1",
+            "path.trace, path.change and path.swing: a path has one of them",
+        ),
     ] {
         let error = with_trace(trace, text, path).expect_err(named).to_string();
         assert!(error.contains(named) && error.lines().count() == 1, "{error}");

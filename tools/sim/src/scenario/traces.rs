@@ -54,12 +54,12 @@ impl Traces {
         };
         let file = self.read(&name)?;
         let trace = &file.trace;
-        for (key, mean) in
-            [("rate_mbps", trace.mean_rate_mbps()), ("rtt_ms", trace.mean_rtt_ms())]
+        for (key, mean) in [("rate_mbps", trace.mean_rate_mbps()), ("rtt_ms", trace.mean_rtt_ms())]
         {
             match mean {
                 Some(mean) if !path.contains_key(key) => {
-                    path.insert(key.to_owned(), Value::Float(mean));
+                    // Not more digits than a trace has.
+                    path.insert(key.to_owned(), Value::Float((mean * 1e3).round() / 1e3));
                 }
                 _ => {}
             }

@@ -92,6 +92,7 @@ impl FlowRun {
             object_bytes: plan.object_bytes,
             rtt_ms: ms(plan.rtt),
             start_ms: ms(plan.start),
+            accepted_ms: ms(since_start(record.accepted)),
             ttfb_ms: ms(since_start(client.first_byte.or(client.complete)?)),
             ttlb_ms: ms(since_start(client.complete?)),
             sent_packets: record.sent_packets as u64,

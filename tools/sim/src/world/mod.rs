@@ -287,7 +287,9 @@ impl<'a> World<'a> {
             folder.log(&mut quic, "server", index)?;
         }
         let now = self.clock.instant(self.now);
-        flow.server = Some(Server::new(quic, SERVER, peer, &flow.plan, now, &self.store));
+        let mut server = Server::new(quic, SERVER, peer, &flow.plan, now, &self.store);
+        server.record.accepted = self.now;
+        flow.server = Some(server);
         Ok(())
     }
 

@@ -47,6 +47,8 @@ pub struct Jump {
 /// Record of a connection at its server.
 #[derive(Debug)]
 pub struct Record {
+    /// When the client's first packet arrived.
+    pub accepted: Duration,
     rtt: Duration,
     resumes: bool,
     rules: ResumeRules,
@@ -88,6 +90,7 @@ impl Record {
     pub fn new(plan: &FlowPlan) -> Self {
         let resumes = plan.mode == Mode::CarefulResume;
         Self {
+            accepted: Duration::ZERO,
             rtt: plan.rtt,
             resumes,
             rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump),

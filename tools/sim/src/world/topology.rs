@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use link::Backlog;
+use link::BurstLoss;
 use link::Change;
 use link::DualQueueLink;
 use link::Ecn;
@@ -12,6 +13,7 @@ use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
+use link::Policer;
 use link::Queue;
 use link::Rate;
 use link::Step;
@@ -23,7 +25,9 @@ use super::plan::FlowPlan;
 use super::plan::HEADER_BYTES;
 use super::swing;
 use crate::scenario;
+use crate::scenario::Burst;
 use crate::scenario::Path;
+use crate::scenario::PolicedRate;
 use crate::seeds;
 use crate::seeds::Purpose;
 
@@ -239,10 +243,13 @@ fn arrival(verdict: Verdict) -> Option<Arrival> {
 fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let mut config = config(path, path.rate_mbps, seeds::derive(seed, Purpose::Down, 0))?;
     config.loss = path.loss;
+    config.burst = path.burst.map(|Burst { enter, leave, loss }| BurstLoss { enter, leave, loss });
+    config.policer = path.policer.as_ref().map(policer).transpose()?;
     config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
     config.queue = match path.queue {
         scenario::Queue::DropTail | scenario::Queue::Dualpi2 => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,
+        scenario::Queue::Pie => Queue::Pie,
         scenario::Queue::Step => Queue::Step {
             mark_above: plan::duration(
                 "mark_above_ms",
@@ -252,6 +259,11 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     };
     set_schedule(&mut config, path, seed, true)?;
     Ok(config)
+}
+
+fn policer(policed: &PolicedRate) -> anyhow::Result<Policer> {
+    let rate = Rate::from_mbit_per_s(policed.rate_mbps).context("policer.rate_mbps")?;
+    Ok(Policer { rate, burst_bytes: policed.burst_bytes })
 }
 
 fn up_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
@@ -380,9 +392,8 @@ mod tests {
         let trace = link::PathTrace::parse("a.csv", table).unwrap();
         let file = std::sync::Arc::new(scenario::TraceFile { name: "a.csv".into(), trace });
         let scenario = |up: &str| {
-            let text = format!(
-                "[path]\nrate_mbps = 1\nrtt_ms = 1\n{up}\n[[flow]]\nobject_bdp = 1\n"
-            );
+            let text =
+                format!("[path]\nrate_mbps = 1\nrtt_ms = 1\n{up}\n[[flow]]\nobject_bdp = 1\n");
             let mut scenario: scenario::Scenario = toml::from_str(&text).unwrap();
             scenario.path.trace = Some(file.clone());
             scenario
@@ -403,6 +414,18 @@ mod tests {
         let mut network = network("loss = 1", "");
         assert_eq!(down(&mut network, Duration::ZERO), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+    }
+
+    #[test]
+    fn bursts_and_policer_drop_towards_clients_alone() {
+        for drops in [
+            "burst = { enter = 1, leave = 1e-9, loss = 1 }",
+            "policer = { rate_mbps = 0.001, burst_bytes = 1 }",
+        ] {
+            let mut network = network(drops, "");
+            assert_eq!(down(&mut network, Duration::ZERO), None, "{drops}");
+            assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+        }
     }
 
     #[test]
