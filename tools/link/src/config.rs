@@ -61,6 +61,9 @@ pub struct LinkConfig {
     /// Changes in order of time.
     pub changes: Vec<Change>,
 
+    /// Time from which the changes count, since the caller's origin.
+    pub changes_from: Duration,
+
     /// Time after which the changes begin again, as of a looping [`PathTrace`](crate::PathTrace); the last
     /// one holds for good when `None`.
     pub period: Option<Duration>,
@@ -107,6 +110,7 @@ impl LinkConfig {
             jitter: Duration::ZERO,
             seed: 0,
             changes: Vec::new(),
+            changes_from: Duration::ZERO,
             period: None,
         }
     }

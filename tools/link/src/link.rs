@@ -120,18 +120,18 @@ impl Link {
     /// order.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let (changes, period) = (&config.changes, config.period);
+        let (changes, period, from) = (&config.changes, config.period, config.changes_from);
         let loss = Timeline::new(config.loss, changes, period, |change| change.loss);
         let rate = Timeline::new(config.rate, changes, period, |change| change.rate);
         let delay_ns =
             Timeline::new(ns(config.delay), changes, period, |change| change.delay.map(ns));
         Ok(Self {
-            loss: RandomLoss::new(loss, config.seed),
+            loss: RandomLoss::new(loss.since(from), config.seed),
             burst: config.burst.map(|burst| GilbertElliott::new(burst, config.seed)),
             bucket: config.policer.map(TokenBucket::new),
             jitter: Jitter::new(config.jitter, config.seed),
-            transmitter: Transmitter::new(rate),
-            delay_ns,
+            transmitter: Transmitter::new(rate.since(from)),
+            delay_ns: delay_ns.since(from),
             discipline: Discipline::new(config.queue, config.seed),
             waiting: VecDeque::new(),
             waiting_bytes: 0,

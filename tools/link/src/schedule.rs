@@ -53,6 +53,11 @@ impl<T: Copy> Timeline<T> {
         Self { current: first, changes: named.collect(), next: 0, origin_ns: 0, period_ns }
     }
 
+    /// Has the changes count from `origin`.
+    pub fn since(self, origin: Duration) -> Self {
+        Self { origin_ns: ns(origin), ..self }
+    }
+
     /// Returns the value at `now_ns`. Of two changes at one time, the later one holds.
     pub fn at(&mut self, now_ns: u64) -> T {
         while self.next_change_ns().is_some_and(|at_ns| at_ns <= now_ns) {
@@ -116,6 +121,11 @@ mod tests {
         let held = [0, 9, 10, 29, 30, 40, 75, 300].map(|now_ns| timeline.at(now_ns));
         assert_eq!(held, [0.1, 0.1, 0.2, 0.2, 0.1, 0.2, 0.2, 0.1]);
         assert_eq!(timeline.next_change_ns(), Some(310));
+        let period = Some(Duration::from_nanos(30));
+        let timeline = Timeline::new(0.0, &changes, period, |change| change.loss);
+        let mut timeline = timeline.since(Duration::from_nanos(1_000));
+        let held = [0, 999, 1_000, 1_010, 1_030].map(|now_ns| timeline.at(now_ns));
+        assert_eq!(held, [0.0, 0.0, 0.1, 0.2, 0.1]);
     }
 
     #[test]
