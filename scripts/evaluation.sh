@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 mkdir -p results
 status=0
 target/release/sim run --all --out results/evaluation.jsonl || status=1
-target/release/sim report results/evaluation.jsonl --out results/evaluation.html || status=1
+target/release/sim report --evaluation results/evaluation.jsonl --out results/evaluation.html || status=1
 exit $status

@@ -1,8 +1,10 @@
 //! Settings of one direction of a link.
 
+use crate::burst::BurstLoss;
 use crate::ecn::EcnHandling;
 use crate::error::ConfigError;
 use crate::named::PacketNumbers;
+use crate::policer::Policer;
 use crate::rate::Rate;
 use crate::schedule::Change;
 use std::time::Duration;
@@ -37,6 +39,12 @@ pub struct LinkConfig {
     /// The probability that a packet is lost, 0 to 1, independent of all others.
     pub loss: f64,
 
+    /// Loss in bursts, besides `loss`.
+    pub burst: Option<BurstLoss>,
+
+    /// What exceeds a rate is dropped before it waits.
+    pub policer: Option<Policer>,
+
     /// Packets lost by name: numbers of packets in their flow.
     pub named_loss: PacketNumbers,
 
@@ -52,6 +60,13 @@ pub struct LinkConfig {
 
     /// Changes in order of time.
     pub changes: Vec<Change>,
+
+    /// Time from which the changes count, since the caller's origin.
+    pub changes_from: Duration,
+
+    /// Time after which the changes begin again, as of a looping [`PathTrace`](crate::PathTrace); the last
+    /// one holds for good when `None`.
+    pub period: Option<Duration>,
 }
 
 /// A queueing discipline: what happens to the packets in a buffer. ECN-capable
@@ -65,6 +80,9 @@ pub enum Queue {
     /// RFC 8289 with its target of 5 ms and interval of 100 ms. It marks those that are
     /// [ECN-capable](crate::Ecn::is_capable) instead.
     CoDel,
+    /// Also, PIE drops packets that arrive while the queue stays long: RFC 8033 with its defaults.
+    /// It marks those that are [ECN-capable](crate::Ecn::is_capable) instead, while it drops few.
+    Pie,
     /// Step marking with a threshold, as for DCTCP (RFC 8257, 3.1): marks ECN-capable packets that
     /// have waited for longer than this when their transmission begins. Drops like
     /// [`DropTail`](Self::DropTail).
@@ -86,10 +104,14 @@ impl LinkConfig {
             ecn: EcnHandling::Pass,
             mtu_bytes: MTU_BYTES_DEFAULT,
             loss: 0.0,
+            burst: None,
+            policer: None,
             named_loss: PacketNumbers::default(),
             jitter: Duration::ZERO,
             seed: 0,
             changes: Vec::new(),
+            changes_from: Duration::ZERO,
+            period: None,
         }
     }
 
@@ -98,9 +120,13 @@ impl LinkConfig {
         if self.mtu_bytes == 0 {
             return Err(ConfigError::Mtu);
         }
-        if !self.changes.is_sorted_by_key(|change| change.at) {
+        let last = self.changes.last().map_or(Duration::ZERO, |change| change.at);
+        if !self.changes.is_sorted_by_key(|change| change.at)
+            || self.period.is_some_and(|period| period <= last)
+        {
             return Err(ConfigError::Schedule);
         }
+        self.burst.map_or(Ok(()), BurstLoss::validate)?;
         let changed = self.changes.iter().filter_map(|change| change.loss);
         match changed.chain([self.loss]).all(|loss| (0.0..=1.0).contains(&loss)) {
             true => Ok(()),
@@ -126,6 +152,12 @@ mod tests {
         ] {
             assert_eq!(LinkConfig { changes, ..link.clone() }.validate(), expected);
         }
+        let late = LinkConfig {
+            changes: vec![change(5, None)],
+            period: Some(Duration::from_nanos(5)),
+            ..link.clone()
+        };
+        assert_eq!(late.validate(), Err(ConfigError::Schedule));
         assert_eq!(LinkConfig { loss: -0.1, ..link }.validate(), Err(ConfigError::Loss));
     }
 }

@@ -7,11 +7,11 @@
 
 use crate::config::LinkConfig;
 use crate::decision::Decision;
+use crate::drop_reason::DropReason;
 use crate::dualpi2::DualPi2;
 use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::link::Backlog;
-use crate::link::DropReason;
 use crate::link::Link;
 use crate::link::LinkStats;
 use crate::link::Packet;

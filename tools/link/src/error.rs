@@ -12,9 +12,11 @@ pub enum ConfigError {
     Mtu,
     /// The loss is not a probability.
     Loss,
+    /// A burst loss is not one of three probabilities, or never ends.
+    BurstLoss,
     /// A packet number or range cannot be read.
     PacketNumbers,
-    /// The changes are not in order of time.
+    /// The changes are not in order of time, or not within their period.
     Schedule,
 }
 
@@ -24,10 +26,14 @@ impl fmt::Display for ConfigError {
             Self::Rate => "a rate is a number from 0.001 to 1000000 Mbit/s",
             Self::Mtu => "an MTU is at least 1 byte",
             Self::Loss => "a loss is a probability from 0 to 1",
+            Self::BurstLoss => {
+                "a burst loss is three probabilities from 0 to 1: to enter the bad state, to leave it \
+                 (above 0), and of loss in it"
+            }
             Self::PacketNumbers => {
                 "packets are named by number from 1, or range, separated by commas, as in 3,12-14"
             }
-            Self::Schedule => "changes are given in order of time",
+            Self::Schedule => "changes are given in order of time, and before the time at which they begin again",
         })
     }
 }

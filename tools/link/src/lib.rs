@@ -12,18 +12,20 @@
 //! 1. the ECN field: a faulty path clears it, re-marks it or drops the packet;
 //! 2. the MTU: a larger IP packet is dropped;
 //! 3. named loss: the packets a test names by their number are dropped;
-//! 4. random loss, drawn from a seed;
-//! 5. the buffer, in bytes: drop-tail, and CoDel at its head if that is set. CoDel
-//!    marks ECN-capable packets with CE instead of dropping them; a step marks those
+//! 4. random loss, drawn from a seed, of single packets or in bursts;
+//! 5. a policer, which drops what exceeds a rate;
+//! 6. the buffer, in bytes: drop-tail, and PIE when a packet arrives or CoDel at its head if that
+//!    is set. Both mark ECN-capable packets with CE instead of dropping them; a step marks those
 //!    that have waited for longer than its threshold;
-//! 6. the transmitter, which sends one packet after the other at the link's
+//! 7. the transmitter, which sends one packet after the other at the link's
 //!    rate;
-//! 7. the propagation delay, and jitter, which keeps the order.
+//! 8. the propagation delay, and jitter, which keeps the order.
 //!
 //! A link with two queues, DualPI2, is a [`DualQueueLink`]: there, the order of packets depends on
 //! those that come later.
 //!
-//! Rate, delay and loss may change at given times ([`LinkConfig::changes`]).
+//! Rate, delay and loss may change at given times ([`LinkConfig::changes`]), once or again and
+//! again. A [`PathTrace`] reads such a schedule from a file.
 //! Acknowledgements of a flow can be thinned out before they come to a link:
 //! [`AckThinner`].
 //!
@@ -32,10 +34,12 @@
 //!
 //! [`Duration`]: std::time::Duration
 
+mod burst;
 mod codel;
 mod config;
 mod decision;
 mod discipline;
+mod drop_reason;
 mod dual_queue;
 mod dualpi2;
 mod ecn;
@@ -44,31 +48,39 @@ mod jitter;
 mod link;
 mod loss;
 mod named;
+mod pie;
+mod policer;
 mod rate;
 mod schedule;
 mod thinning;
+mod trace;
 mod transmitter;
 
+pub use burst::BurstLoss;
 pub use config::LinkConfig;
 pub use config::Queue;
 pub use config::MTU_BYTES_DEFAULT;
+pub use drop_reason::DropReason;
 pub use dual_queue::Dequeued;
 pub use dual_queue::DualQueueLink;
 pub use ecn::Ecn;
 pub use ecn::EcnHandling;
 pub use error::ConfigError;
 pub use link::Backlog;
-pub use link::DropReason;
 pub use link::Link;
 pub use link::LinkStats;
 pub use link::Packet;
 pub use link::Verdict;
 pub use named::PacketNumbers;
+pub use policer::Policer;
 pub use rate::Rate;
 pub use schedule::Change;
 pub use thinning::AckThinner;
 pub use thinning::ACK_HOLD;
 pub use thinning::ACK_PAYLOAD_BYTES_MAX;
+pub use trace::PathTrace;
+pub use trace::Step;
+pub use trace::TraceError;
 
 /// Bytes of the IPv4 header (without options) and the UDP header.
 pub const IPV4_UDP_HEADER_BYTES: u32 = 20 + 8;

@@ -1,13 +1,16 @@
 //! Link: a packet and a time in, a verdict out.
 
+use crate::burst::GilbertElliott;
 use crate::config::LinkConfig;
 use crate::decision::Decision;
 use crate::decision::Head;
 use crate::discipline::Discipline;
+use crate::drop_reason::DropReason;
 use crate::ecn::Ecn;
 use crate::error::ConfigError;
 use crate::jitter::Jitter;
 use crate::loss::RandomLoss;
+use crate::policer::TokenBucket;
 use crate::schedule::ns;
 use crate::schedule::Timeline;
 use crate::transmitter::Transmitter;
@@ -45,25 +48,6 @@ pub enum Verdict {
     Dropped(DropReason),
 }
 
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropReason {
-    /// It is ECN-capable, and the path a black hole for those.
-    Ecn,
-    /// It is larger than the MTU.
-    Mtu,
-    /// It was named.
-    Named,
-    /// Chance.
-    Random,
-    /// The buffer had no room for it.
-    Buffer,
-    /// CoDel takes it from the head of the buffer, once it gets there.
-    CoDel,
-    /// DualPI2 takes it from the head of a queue.
-    Pi2,
-}
-
 /// Content of a link's buffer, with the packets that CoDel will drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
@@ -88,6 +72,8 @@ pub struct LinkStats {
     pub dropped_random_packets: u64,
     pub dropped_buffer_packets: u64,
     pub dropped_codel_packets: u64,
+    pub dropped_pie_packets: u64,
+    pub dropped_policer_packets: u64,
     /// None but in a [`DualQueueLink`](crate::DualQueueLink).
     #[serde(skip)]
     pub dropped_pi2_packets: u64,
@@ -105,6 +91,8 @@ pub struct LinkStats {
 pub struct Link {
     config: LinkConfig,
     loss: RandomLoss,
+    burst: Option<GilbertElliott>,
+    bucket: Option<TokenBucket>,
     jitter: Jitter,
     transmitter: Transmitter,
     /// Asked about the time when a packet's last bit leaves.
@@ -132,16 +120,19 @@ impl Link {
     /// order.
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let changes = &config.changes;
-        let loss = Timeline::new(config.loss, changes, |change| change.loss);
-        let rate = Timeline::new(config.rate, changes, |change| change.rate);
-        let delay_ns = Timeline::new(ns(config.delay), changes, |change| change.delay.map(ns));
+        let (changes, period, from) = (&config.changes, config.period, config.changes_from);
+        let loss = Timeline::new(config.loss, changes, period, |change| change.loss);
+        let rate = Timeline::new(config.rate, changes, period, |change| change.rate);
+        let delay_ns =
+            Timeline::new(ns(config.delay), changes, period, |change| change.delay.map(ns));
         Ok(Self {
-            loss: RandomLoss::new(loss, config.seed),
+            loss: RandomLoss::new(loss.since(from), config.seed),
+            burst: config.burst.map(|burst| GilbertElliott::new(burst, config.seed)),
+            bucket: config.policer.map(TokenBucket::new),
             jitter: Jitter::new(config.jitter, config.seed),
-            transmitter: Transmitter::new(rate),
-            delay_ns,
-            discipline: Discipline::new(config.queue),
+            transmitter: Transmitter::new(rate.since(from)),
+            delay_ns: delay_ns.since(from),
+            discipline: Discipline::new(config.queue, config.seed),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             now_ns: 0,
@@ -214,7 +205,8 @@ impl Link {
 
     /// Returns the packet as it comes to the buffer.
     pub(crate) fn admit(&mut self, packet: Packet) -> Result<Packet, DropReason> {
-        let unlucky = self.loss.draw(self.now_ns);
+        let bursts = self.burst.as_mut().is_some_and(GilbertElliott::draw);
+        let unlucky = self.loss.draw(self.now_ns) || bursts;
         let ecn = self.config.ecn.apply(packet.ecn).ok_or(DropReason::Ecn)?;
         if packet.size_bytes > self.config.mtu_bytes {
             Err(DropReason::Mtu)
@@ -222,9 +214,17 @@ impl Link {
             Err(DropReason::Named)
         } else if unlucky {
             Err(DropReason::Random)
+        } else if !self.conforms(packet) {
+            Err(DropReason::Policer)
         } else {
             Ok(Packet { ecn, ..packet })
         }
+    }
+
+    /// Returns whether the policer lets a packet pass.
+    fn conforms(&mut self, packet: Packet) -> bool {
+        let now_ns = self.now_ns;
+        self.bucket.as_mut().is_none_or(|bucket| bucket.admit(now_ns, packet.size_bytes))
     }
 
     /// Returns whether the buffer has room. A packet that can start at once needs none.
@@ -239,21 +239,23 @@ impl Link {
         let first_bit_ns = self.transmitter.first_bit_ns(self.now_ns);
         let waited_ns = first_bit_ns - self.now_ns;
         let ahead_bytes = self.waiting_bytes;
-        if waited_ns > 0 {
-            let size_bytes = packet.size_bytes;
-            self.waiting_bytes += u64::from(size_bytes);
-            self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
-        }
         let head = Head {
             now_ns: first_bit_ns,
             waited_ns,
             short_queue: ahead_bytes <= u64::from(self.config.mtu_bytes),
             capable: packet.ecn.is_capable(),
         };
-        match self.discipline.decide(head) {
+        let decision = self.discipline.decide(head, self.transmitter.first_bit_ns(0));
+        let (reason, at_once) = self.discipline.drop_reason();
+        if waited_ns > 0 && !(at_once && decision == Decision::Drop) {
+            let size_bytes = packet.size_bytes;
+            self.waiting_bytes += u64::from(size_bytes);
+            self.waiting.push_back(Waiting { first_bit_ns, size_bytes });
+        }
+        match decision {
             Decision::Send => Ok(packet.ecn),
             Decision::Mark => Ok(self.mark()),
-            Decision::Drop => Err(DropReason::CoDel),
+            Decision::Drop => Err(reason),
         }
     }
 
@@ -289,6 +291,8 @@ impl Link {
             Verdict::Dropped(DropReason::Random) => stats.dropped_random_packets += 1,
             Verdict::Dropped(DropReason::Buffer) => stats.dropped_buffer_packets += 1,
             Verdict::Dropped(DropReason::CoDel) => stats.dropped_codel_packets += 1,
+            Verdict::Dropped(DropReason::Pie) => stats.dropped_pie_packets += 1,
+            Verdict::Dropped(DropReason::Policer) => stats.dropped_policer_packets += 1,
             Verdict::Dropped(DropReason::Pi2) => stats.dropped_pi2_packets += 1,
         }
     }

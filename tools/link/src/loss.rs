@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     fn constant(probability: f64, seed: u64) -> RandomLoss {
-        RandomLoss::new(Timeline::new(probability, &[], |change| change.loss), seed)
+        RandomLoss::new(Timeline::new(probability, &[], None, |change| change.loss), seed)
     }
 
     fn lost(probability: f64, seed: u64) -> Vec<usize> {

@@ -30,34 +30,57 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline<T> {
     current: T,
-    /// Later values and the times from which they apply, the next one last.
-    upcoming: Vec<(u64, T)>,
+    /// Values and the times from which they apply, since the start of a repetition.
+    changes: Vec<(u64, T)>,
+    /// The next of them.
+    next: usize,
+    /// Start of the repetition that the next one is in.
+    origin_ns: u64,
+    period_ns: Option<u64>,
 }
 
 impl<T: Copy> Timeline<T> {
-    /// Creates a timeline: `first` until the first of `changes` that names a value by `of`.
-    pub fn new(first: T, changes: &[Change], of: impl Fn(&Change) -> Option<T>) -> Self {
+    /// Creates a timeline: `first` until the first of `changes` that names a value by `of`; they
+    /// begin again after each `period`, if there is one.
+    pub fn new(
+        first: T,
+        changes: &[Change],
+        period: Option<Duration>,
+        of: impl Fn(&Change) -> Option<T>,
+    ) -> Self {
         let named = changes.iter().filter_map(|change| Some((ns(change.at), of(change)?)));
-        let mut upcoming: Vec<(u64, T)> = named.collect();
-        upcoming.reverse();
-        Self { current: first, upcoming }
+        let period_ns = period.map(ns);
+        Self { current: first, changes: named.collect(), next: 0, origin_ns: 0, period_ns }
+    }
+
+    /// Has the changes count from `origin`.
+    pub fn since(self, origin: Duration) -> Self {
+        Self { origin_ns: ns(origin), ..self }
     }
 
     /// Returns the value at `now_ns`. Of two changes at one time, the later one holds.
     pub fn at(&mut self, now_ns: u64) -> T {
-        while let Some(&(at_ns, value)) = self.upcoming.last() {
-            if at_ns > now_ns {
-                break;
-            }
-            self.current = value;
-            self.upcoming.pop();
+        while self.next_change_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.current = self.changes[self.next].1;
+            self.next += 1;
+            self.repeat();
         }
         self.current
     }
 
     /// Returns when the value changes after the time last asked about, if it does.
     pub fn next_change_ns(&self) -> Option<u64> {
-        self.upcoming.last().map(|&(at_ns, _)| at_ns)
+        let &(at_ns, _) = self.changes.get(self.next)?;
+        self.origin_ns.checked_add(at_ns)
+    }
+
+    fn repeat(&mut self) {
+        let ends = self.next == self.changes.len();
+        let again = self.period_ns.filter(|_| ends);
+        if let Some(origin_ns) = again.and_then(|period_ns| self.origin_ns.checked_add(period_ns)) {
+            self.origin_ns = origin_ns;
+            self.next = 0;
+        }
     }
 }
 
@@ -77,7 +100,7 @@ mod tests {
     #[test]
     fn timeline_value_holds_from_its_time_on() {
         let changes = [loss(10, Some(0.1)), loss(20, None), loss(30, Some(0.3)), loss(30, None)];
-        let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
+        let mut timeline = Timeline::new(0.0, &changes, None, |change| change.loss);
         let held = [0, 9, 10, 25, 29, 30, 31].map(|now_ns| timeline.at(now_ns));
         assert_eq!(held, [0.0, 0.0, 0.1, 0.1, 0.1, 0.3, 0.3]);
     }
@@ -85,8 +108,31 @@ mod tests {
     #[test]
     fn timeline_takes_the_last_of_changes_at_once() {
         let changes = [loss(0, Some(0.1)), loss(5, Some(0.2)), loss(5, Some(0.3))];
-        let mut timeline = Timeline::new(0.0, &changes, |change| change.loss);
+        let mut timeline = Timeline::new(0.0, &changes, None, |change| change.loss);
         assert_eq!((timeline.at(0), timeline.next_change_ns()), (0.1, Some(5)));
         assert_eq!((timeline.at(5), timeline.next_change_ns()), (0.3, None));
+    }
+
+    #[test]
+    fn timeline_with_a_period_begins_again() {
+        let changes = [loss(0, Some(0.1)), loss(10, Some(0.2)), loss(20, None)];
+        let period = Some(Duration::from_nanos(30));
+        let mut timeline = Timeline::new(0.0, &changes, period, |change| change.loss);
+        let held = [0, 9, 10, 29, 30, 40, 75, 300].map(|now_ns| timeline.at(now_ns));
+        assert_eq!(held, [0.1, 0.1, 0.2, 0.2, 0.1, 0.2, 0.2, 0.1]);
+        assert_eq!(timeline.next_change_ns(), Some(310));
+        let period = Some(Duration::from_nanos(30));
+        let timeline = Timeline::new(0.0, &changes, period, |change| change.loss);
+        let mut timeline = timeline.since(Duration::from_nanos(1_000));
+        let held = [0, 999, 1_000, 1_010, 1_030].map(|now_ns| timeline.at(now_ns));
+        assert_eq!(held, [0.0, 0.0, 0.1, 0.2, 0.1]);
+    }
+
+    #[test]
+    fn endless_time_ends_the_repetition() {
+        let changes = [loss(0, Some(0.1))];
+        let period = Some(Duration::from_nanos(u64::MAX / 2));
+        let mut timeline = Timeline::new(0.0, &changes, period, |change| change.loss);
+        assert_eq!((timeline.at(u64::MAX), timeline.next_change_ns()), (0.1, None));
     }
 }

@@ -110,7 +110,7 @@ mod tests {
             ..Change::default()
         };
         let changes: Vec<Change> = rates[1..].iter().map(change).collect();
-        Transmitter::new(Timeline::new(rate(rates[0].1), &changes, |change| change.rate))
+        Transmitter::new(Timeline::new(rate(rates[0].1), &changes, None, |change| change.rate))
     }
 
     #[test]

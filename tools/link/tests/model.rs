@@ -7,6 +7,7 @@ use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
+use link::PathTrace;
 use link::Queue;
 use link::Rate;
 use link::Verdict;
@@ -263,4 +264,43 @@ fn jitter_of_each_packet_follows_from_the_seed() {
     });
     let mean_ms = extra_ms.sum::<f64>() / 100.0;
     assert!((1.7..2.3).contains(&mean_ms), "{mean_ms}");
+}
+
+/// The link of a trace whose rates alone change it.
+fn traced(name: &str, text: &str) -> Link {
+    let trace = PathTrace::parse(name, text).unwrap();
+    let change = |step: &link::Step| Change { at: step.at, rate: step.rate, ..Change::default() };
+    Link::new(LinkConfig {
+        changes: trace.steps().iter().map(change).collect(),
+        period: trace.period(),
+        ..config(Duration::ZERO, 1 << 30)
+    })
+    .unwrap()
+}
+
+#[test]
+fn busy_link_sends_at_each_opportunity_of_a_trace() {
+    let opportunities_ms = [3, 4, 4, 9, 10, 10, 10, 60];
+    let text: String = opportunities_ms.iter().map(|ms| format!("{ms}\n")).collect();
+    let mut link = traced("a.down", &text);
+    for round in 0..100 {
+        for (index, ms) in opportunities_ms.iter().enumerate() {
+            let Verdict::Delivered { at, .. } = link.offer(Duration::ZERO, packet(1_500)) else {
+                panic!("dropped")
+            };
+            let last_of_ms = opportunities_ms.get(index + 1) != Some(ms);
+            let expected = (round * 60 + ms) * MS;
+            // Rates are whole bits per second.
+            assert!(!last_of_ms || at.abs_diff(expected) < MS / 1_000, "{at:?} not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn table_of_rates_begins_again_at_its_end() {
+    // 1,000 bytes take 1 ms, and 2 ms from 10 to 20 ms on.
+    let mut link = traced("a.csv", "time_ms,rate_mbps\n0,8\n10,4\n20,\n");
+    for (at_ms, arrives_ms) in [(0, 1), (10, 12), (20, 21), (30, 32), (1_010, 1_012)] {
+        assert_eq!(link.offer(at_ms * MS, packet(1_000)), delivered(arrives_ms * MS));
+    }
 }

@@ -6,6 +6,13 @@
 //! is acknowledged one round trip after it left, and doubles. No header, ACK
 //! delay, processing time or loss is counted, so a measurement cannot be
 //! below its bound; how close it comes is what is worth quoting.
+//!
+//! Over a path whose rate changes ([`Capacity`]) the same sender is bounded by what the path can
+//! carry from the time on at which it may send: [`bounds_over`].
+
+mod capacity;
+
+pub use capacity::Capacity;
 
 /// Initial window, in bytes.
 pub const INITIAL_WINDOW_BYTES: f64 = 10.0 * 1350.0;
@@ -60,6 +67,53 @@ pub fn bounds_of_jump(rate_mbps: f64, rtt_ms: f64, object_bytes: u64, jump_bytes
     }
 }
 
+/// Returns the bounds of a download that begins at `start_ms` over a path of this capacity, whose
+/// round-trip time is never below `rtt_ms`, with a jump to `jump_bytes`.
+pub fn bounds_over(
+    capacity: &Capacity,
+    start_ms: f64,
+    rtt_ms: f64,
+    object_bytes: u64,
+    jump_bytes: f64,
+) -> Bounds {
+    let object = object_bytes as f64;
+    // The request has arrived; half a round trip later than a byte leaves, it arrives.
+    let begin_ms = start_ms + 1.5 * rtt_ms;
+    let took = |last_ms: f64| last_ms + 0.5 * rtt_ms - start_ms;
+    let floor_ms = took(capacity.carried_ms(begin_ms, object));
+    // Paced over one round trip; what exceeds the jump can leave after that.
+    let jumped_ms = |from_ms: f64, bytes: f64| {
+        let paced_ms = from_ms + rtt_ms * (bytes / jump_bytes).min(1.0);
+        let rest_ms = capacity.carried_ms(paced_ms, (bytes - jump_bytes).max(0.0));
+        took(rest_ms.max(capacity.carried_ms(from_ms, bytes)))
+    };
+    let slow_start_ms = took(slow_start_over(capacity, begin_ms, rtt_ms, object));
+    let resumed_ms = jumped_ms(begin_ms + rtt_ms, object - INITIAL_WINDOW_BYTES).max(floor_ms);
+    let no_jump = object <= INITIAL_WINDOW_BYTES || jump_bytes <= INITIAL_WINDOW_BYTES;
+    Bounds {
+        floor_ms,
+        early_ms: jumped_ms(begin_ms, object),
+        careful_resume_ms: if no_jump { slow_start_ms } else { resumed_ms.min(slow_start_ms) },
+        slow_start_ms,
+    }
+}
+
+/// Returns when the last byte has left with slow start that begins at `begin_ms`: a window leaves
+/// at once in each round trip, twice the one before.
+fn slow_start_over(capacity: &Capacity, begin_ms: f64, rtt_ms: f64, object_bytes: f64) -> f64 {
+    let (mut round_ms, mut free_ms) = (begin_ms, begin_ms);
+    let mut window_bytes = INITIAL_WINDOW_BYTES;
+    let mut left_bytes = object_bytes;
+    while left_bytes > 0.0 {
+        let bytes = window_bytes.min(left_bytes);
+        free_ms = capacity.carried_ms(free_ms.max(round_ms), bytes);
+        left_bytes -= bytes;
+        window_bytes *= 2.0;
+        round_ms += rtt_ms;
+    }
+    free_ms
+}
+
 /// Returns the time from the first to the last byte with slow start.
 fn slow_start_ms(bytes_per_ms: f64, rtt_ms: f64, object_bytes: f64) -> f64 {
     let mut window_bytes = INITIAL_WINDOW_BYTES;
@@ -104,6 +158,36 @@ mod tests {
                 "{rate_mbps} Mbit/s, {rtt_ms} ms, {object_bytes} bytes"
             );
         }
+    }
+
+    #[test]
+    fn steady_capacity_has_the_bounds_of_its_rate() {
+        for (rate_mbps, rtt_ms, object_bytes, _) in PUBLISHED {
+            let capacity = Capacity::new(vec![(0.0, rate_mbps)], None);
+            for jump_bdp in [0.1, 0.5, 1.5] {
+                let jump_bytes = jump_bdp * bdp_bytes(rate_mbps, rtt_ms);
+                let steady = bounds_of_jump(rate_mbps, rtt_ms, object_bytes, jump_bytes);
+                let over = bounds_over(&capacity, 777.0, rtt_ms, object_bytes, jump_bytes);
+                let all =
+                    |b: Bounds| [b.floor_ms, b.early_ms, b.careful_resume_ms, b.slow_start_ms];
+                for (a, b) in all(steady).into_iter().zip(all(over)) {
+                    assert!((a - b).abs() < 1e-6, "{rate_mbps}, {rtt_ms}: {steady:?} {over:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bound_over_a_trace_depends_on_the_start() {
+        // 12.5 MB/s for a second, then a tenth of that.
+        let capacity = Capacity::new(vec![(0.0, 100.0), (1000.0, 10.0)], Some(2000.0));
+        let floor = |start_ms| bounds_over(&capacity, start_ms, 100.0, 1_250_000, 1e6).floor_ms;
+        assert_eq!(floor(0.0), 300.0);
+        // From 950 to 1000 ms 625 kB, and the rest at 1.25 MB/s.
+        assert_eq!(floor(800.0), 50.0 + 500.0 + 200.0);
+        // From 1350 ms to the end 812.5 kB, and then 437.5 kB.
+        assert_eq!(floor(1200.0), 650.0 + 35.0 + 200.0);
+        assert_eq!(floor(2000.0), 300.0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::bound::bounds;
+use crate::provenance::Provenance;
 
 /// Which programs made a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +120,12 @@ pub struct Download {
     /// The server's qlog, relative to the folder of the JSON lines, if kept.
     #[serde(default)]
     pub qlog: Option<String>,
+    /// Of what is random.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// What made it: `schema`, `program`, `command`, `settings`.
+    #[serde(flatten)]
+    pub provenance: Provenance,
 }
 
 impl Download {

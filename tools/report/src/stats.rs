@@ -8,6 +8,22 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((values[low] + values[high]) / 2.0)
 }
 
+/// Returns the quantile at `share`, 0 to 1, of values in ascending order: linear between two of
+/// them.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let at = share * sorted.len().checked_sub(1)? as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    Some(low + (high - low) * at.fract())
+}
+
+/// Returns Jain's index of fairness: 1 if all values are equal, 1 / n if one of n has all. None
+/// without a positive value.
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
 /// A mean, and how far it may be from that of endless runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
@@ -62,6 +78,23 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 3.0, 2.0].into_iter()), Some(2.5));
         assert_eq!(median([4.0, 1.0, 2.0].into_iter()), Some(2.0));
         assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn quantile_is_linear_between_values() {
+        let sorted = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let all = [0.0, 0.25, 0.375, 0.5, 1.0].map(|share| quantile(&sorted, share));
+        assert_eq!(all, [Some(1.0), Some(2.0), Some(3.0), Some(4.0), Some(16.0)]);
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn index_of_fairness_is_the_published_one() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain(&[7.0, 0.0, 0.0, 0.0]), Some(0.25));
+        // Jain, Chiu, Hawe 1984: (1 + 2 + 3)² / (3 · 14).
+        assert_eq!(jain(&[1.0, 2.0, 3.0]), Some(36.0 / 42.0));
+        assert_eq!((jain(&[]), jain(&[0.0])), (None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::num::NonZeroU64;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -40,7 +41,8 @@ pub enum Command {
     /// Run random scenarios, and write those that fail as scenario files
     Fuzz(FuzzArgs),
 
-    /// Write the report of the whole evaluation, a page that needs no network
+    /// Draw the results of any scenarios, or judge those of the evaluation: a page that needs no
+    /// network
     Report(ReportArgs),
 }
 
@@ -71,13 +73,35 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 
-    /// File for the results; - is standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    pub out: PathBuf,
+    /// File for the results; - is standard output [default: -, or that of --page with the
+    /// ending jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 
-    /// Folder for traces: the qlog of every connection and the queue's depth over time, in a folder per run
+    /// Page with figures of the results, which needs no network; also of the first run of each
+    /// scenario over time
+    #[arg(long, value_name = "HTML")]
+    pub page: Option<PathBuf>,
+
+    /// Folder for traces: the qlog of every connection and the queue's depth over time, in a folder
+    /// per run [default: none, or of the first run of each scenario, that of --page with the
+    /// ending traces]
     #[arg(long, value_name = "DIR")]
     pub trace: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// Returns the file for the results; none for standard output.
+    pub fn out(&self) -> Option<PathBuf> {
+        let beside_page = || self.page.as_ref().map(|page| page.with_extension("jsonl"));
+        self.out.clone().or_else(beside_page).filter(|out| out != Path::new("-"))
+    }
+
+    /// Returns the folder for traces, if there are to be any.
+    pub fn traces(&self) -> Option<PathBuf> {
+        let beside_page = || self.page.as_ref().map(|page| page.with_extension("traces"));
+        self.trace.clone().or_else(beside_page)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -109,13 +133,22 @@ pub struct FuzzArgs {
 
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Results, as `sim run --all --out` writes them
+    /// Results, as `sim run --out` writes them
     #[arg(value_name = "JSONL")]
     pub results: PathBuf,
 
-    /// Page to write
-    #[arg(long, value_name = "HTML", default_value = "results/evaluation.html")]
-    pub out: PathBuf,
+    /// Page to write [default: that of the results with the ending html]
+    #[arg(long, value_name = "HTML")]
+    pub out: Option<PathBuf>,
+
+    /// Folder of traces that `sim run --trace` wrote; the first run of each scenario is drawn over
+    /// time
+    #[arg(long, value_name = "DIR", conflicts_with = "evaluation")]
+    pub trace: Option<PathBuf>,
+
+    /// Judge the results of `sim run --all` by the criteria of the evaluation, chapter by chapter
+    #[arg(long)]
+    pub evaluation: bool,
 }
 
 fn controller(name: &str) -> Result<Controller, String> {
@@ -167,8 +200,19 @@ mod tests {
             (args.seed, args.runs.map(u32::from), args.jobs.map(usize::from)),
             (7, Some(3), Some(2))
         );
-        assert_eq!((args.out, args.trace), ("o.jsonl".into(), Some("t".into())));
+        assert_eq!((args.out(), args.traces()), (Some("o.jsonl".into()), Some("t".into())));
         assert!(!args.all);
+    }
+
+    #[test]
+    fn page_has_its_results_and_traces_beside_it() {
+        let Ok(Command::Run(args)) = parse(["sim", "run", "a", "--page", "r/a.html"]) else {
+            panic!("not understood")
+        };
+        assert_eq!(args.out(), Some("r/a.jsonl".into()));
+        assert_eq!(args.traces(), Some("r/a.traces".into()));
+        let Ok(Command::Run(args)) = parse(["sim", "run", "a"]) else { panic!("not understood") };
+        assert_eq!((args.out(), args.traces()), (None, None));
     }
 
     #[test]

@@ -229,6 +229,9 @@ fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
         ack_thinning: random.maybe(0.3, |random| random.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
         swing: None,
+        trace: None,
+        burst: None,
+        policer: None,
     }
 }
 

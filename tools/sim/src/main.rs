@@ -16,6 +16,7 @@ use anyhow::Context;
 use command_line::Program;
 use command_line::Stop;
 use sim::evaluation;
+use sim::experiment;
 
 use crate::cli::Command;
 use crate::cli::ReportArgs;
@@ -82,32 +83,51 @@ fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
 
 /// Returns whether every run came to its end.
 fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
-    if let Some(folder) = &args.trace {
-        std::fs::create_dir_all(folder)
+    if let Some(folder) = args.traces() {
+        std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make {}, name another --trace", folder.display()))?;
     }
-    let summary = if args.out == Path::new("-") {
-        runner::run(plan, &mut BufWriter::new(std::io::stdout().lock()))?
-    } else {
-        let out = &args.out;
-        let file = File::create(out)
-            .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
-        runner::run(plan, &mut BufWriter::new(file))?
+    let summary = match args.out() {
+        None => runner::run(plan, &mut BufWriter::new(std::io::stdout().lock()))?,
+        Some(out) => {
+            let file = File::create(&out)
+                .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
+            runner::run(plan, &mut BufWriter::new(file))?
+        }
     };
     if summary.failed > 0 {
         PROGRAM.say(format_args!("{} of {} runs failed", summary.failed, summary.runs));
     }
+    if let Some(page) = &args.page {
+        let results = args.out().context("--page draws the results of a file: name an --out")?;
+        draw(&plan.title(), &results, args.traces().as_deref(), page)?;
+    }
     Ok(summary.failed == 0)
+}
+
+fn draw(title: &str, results: &Path, traces: Option<&Path>, page: &Path) -> anyhow::Result<()> {
+    let html = experiment::html(title, &evaluation::read(results)?, traces)?;
+    write_page(page, &html, "")
+}
+
+fn write_page(page: &Path, html: &str, text: &str) -> anyhow::Result<()> {
+    std::fs::write(page, html)
+        .with_context(|| format!("cannot write {}, name another page", page.display()))?;
+    PROGRAM.print(format_args!("{text}written: {}\n", page.display()));
+    Ok(())
 }
 
 /// Returns whether every figure is what it must be.
 fn report(args: &ReportArgs) -> anyhow::Result<bool> {
+    let page = args.out.clone().unwrap_or_else(|| args.results.with_extension("html"));
+    if !args.evaluation {
+        let stem = args.results.file_stem().unwrap_or_default().to_string_lossy();
+        draw(&stem, &args.results, args.trace.as_deref(), &page)?;
+        return Ok(true);
+    }
     let outcomes = evaluation::read(&args.results)?;
     let evaluation = evaluation::report(&outcomes)?;
-    let out = &args.out;
-    std::fs::write(out, &evaluation.html)
-        .with_context(|| format!("cannot write {}, name another --out", out.display()))?;
-    PROGRAM.print(format_args!("{}written: {}\n", evaluation.text, out.display()));
+    write_page(&page, &evaluation.html, &evaluation.text)?;
     let mut passed = true;
     for breach in evaluation.breaches() {
         PROGRAM.say(breach);

@@ -1,5 +1,6 @@
 //! Outcome of one run: one JSON line.
 
+use report::provenance::Provenance;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -25,6 +26,9 @@ pub struct Outcome {
     pub l4s_wait_p99_ms: Option<f64>,
     /// Every flow, in the order of the scenario.
     pub flows: Vec<FlowOutcome>,
+    /// What made it: `schema`, `program`, `command`, `settings`.
+    #[serde(flatten)]
+    pub provenance: Provenance,
 }
 
 /// One download.
@@ -41,18 +45,33 @@ pub struct FlowOutcome {
     pub rtt_ms: f64,
     /// Time of its client's first packet.
     pub start_ms: f64,
+    /// Since `start_ms`, when that packet reached the server: the origin of its qlog.
+    #[serde(default)]
+    pub accepted_ms: f64,
     /// Since `start_ms`, the handshake included.
     pub ttfb_ms: f64,
     pub ttlb_ms: f64,
+    /// Fluid bounds of `ttlb_ms`, were it alone on its path as that is from `start_ms` on: of a
+    /// sender that knows the rate from the first byte, and of the flow's own mode (none for Reno
+    /// and BBR2 with slow start).
+    #[serde(default)]
+    pub floor_ms: Option<f64>,
+    #[serde(default)]
+    pub bound_ms: Option<f64>,
     pub sent_packets: u64,
     /// Packets that the server declared lost.
     pub lost_packets: u64,
+    /// The same in bytes of UDP payload.
+    #[serde(default)]
+    pub lost_bytes: u64,
     /// Of `lost_packets`, those declared within 5 RTTs of the jump.
     pub jump_lost_packets: Option<u64>,
     /// Number of times that the server sent a probe for want of an ACK.
     pub probe_timeouts: u64,
-    /// Its packets that the bottleneck dropped.
+    /// Its packets that the bottleneck dropped, and their bytes of UDP payload.
     pub dropped_packets: u64,
+    #[serde(default)]
+    pub dropped_bytes: u64,
     /// Its packets that the client reported as marked CE; None if it does not mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked_packets: Option<u64>,

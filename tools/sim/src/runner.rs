@@ -16,10 +16,12 @@ use std::thread;
 
 use anyhow::ensure;
 use anyhow::Context;
+use report::provenance::Provenance;
 use sim::outcome::Outcome;
 use sim::scenario::file::File;
 use sim::scenario::file::Named;
 use sim::scenario::Mode;
+use sim::trace;
 use sim::world;
 
 use crate::cli;
@@ -35,6 +37,8 @@ pub struct Plan {
     runs: Vec<Run>,
     jobs: usize,
     trace: Option<PathBuf>,
+    /// So many runs of each scenario are traced.
+    traced_runs: u32,
 }
 
 /// One run of one scenario.
@@ -76,7 +80,13 @@ impl Plan {
                 }));
             }
         }
-        Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.trace.clone() })
+        let traced_runs = if args.trace.is_some() { u32::MAX } else { 1 };
+        Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.traces(), traced_runs })
+    }
+
+    /// Returns the title of its page.
+    pub fn title(&self) -> String {
+        self.files.iter().map(|file| file.title.as_str()).collect::<Vec<_>>().join("; ")
     }
 
     /// Returns whether a connection of it uses Careful Resume.
@@ -108,8 +118,8 @@ impl Plan {
     /// Returns where the traces of `run` go: a folder of its own.
     fn trace_folder(&self, run: &Run) -> Option<PathBuf> {
         let stem = &self.files[run.file].stem;
-        let folder = self.trace.as_ref()?.join(stem).join(&self.named(run).name);
-        Some(folder.join(format!("seed-{}", run.seed)))
+        let traces = self.trace.as_ref().filter(|_| run.number <= self.traced_runs)?;
+        Some(trace::folder_of(traces, stem, &self.named(run).name, run.seed))
     }
 
     /// Returns the run's JSON line, or its error and how to repeat it.
@@ -124,6 +134,11 @@ impl Plan {
                 scenario: self.files[run.file].stem.clone(),
                 parameters: named.parameters.clone(),
                 run: run.number,
+                provenance: Provenance::new(
+                    "sim",
+                    self.replay(run),
+                    serde_json::to_value(&named.scenario)?,
+                ),
                 ..outcome
             };
             serde_json::to_string(&outcome).context("no JSON")

@@ -19,6 +19,11 @@ const DEPTH_INTERVAL: Duration = Duration::from_millis(1);
 /// Memory of a log's writer, in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
+/// Returns the folder in `traces` of the run of a scenario of the file called `stem`.
+pub fn folder_of(traces: &Path, stem: &str, scenario: &str, seed: u64) -> PathBuf {
+    traces.join(stem).join(scenario).join(format!("seed-{seed}"))
+}
+
 /// A folder for the traces of one run: `server-N.sqlog` and `client-N.sqlog` of
 /// the N-th flow, counted from 0, and `queue.csv`.
 #[derive(Clone, Debug)]

@@ -94,7 +94,8 @@ fn report_of_some_chapters_is_refused_in_one_line() {
     let (results, page) = (folder.path().join("f.jsonl"), folder.path().join("f.html"));
     let only = "--only LEO-0.75MB,cubic,slow-start --runs 1";
     assert!(sim(&format!("run paths {only} --out {}", results.display())).status.success());
-    let result = sim(&format!("report {} --out {}", results.display(), page.display()));
+    let result =
+        sim(&format!("report --evaluation {} --out {}", results.display(), page.display()));
     let said = text(&result.stderr);
     assert_eq!(result.status.code(), Some(1), "{said}");
     assert!(said.starts_with("sim: no results of grid, objects, "), "{said}");
@@ -129,4 +130,50 @@ fn list_names_every_file() {
     let stems: Vec<_> = text(&list.stdout).lines().filter_map(|l| l.split(' ').next()).collect();
     assert_eq!(stems.len(), sim::scenario::shipped::SHIPPED.len());
     assert!(stems.contains(&"fairness"));
+}
+
+/// The scenario that docs/experiments.md shows: from at most 25 lines to a page in one command.
+#[test]
+fn short_scenario_with_a_trace_becomes_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("lte.html");
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/paths/lte.toml");
+    assert!(fs::read_to_string(scenario).expect("the example").lines().count() <= 25);
+    let draw = || {
+        let result = sim(&format!("run {scenario} --runs 2 --page {}", page.display()));
+        assert!(result.status.success(), "{}", text(&result.stderr));
+        fs::read_to_string(&page).expect("a page")
+    };
+    let html = draw();
+    let title = |words: &str| html.contains(&format!("<h2>{words}</h2>"));
+    assert!(title("Flow completion times") && title("Distribution of completion times"));
+    assert!(title("Lost packets") && title("Fairness") && title("Runs over time"));
+    // Four of all runs, and five of the first run in each mode.
+    assert_eq!(html.matches("<svg").count(), 4 + 2 * 5);
+    assert!(html.contains("--seed 1 --runs 1") && html.contains("lines of schema 2"));
+    assert_eq!(html, draw(), "the same seeds give the same page");
+
+    let results = page.with_extension("jsonl");
+    let line = fs::read_to_string(&results).expect("results");
+    let line: serde_json::Value =
+        serde_json::from_str(line.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((line["schema"].as_u64(), line["seed"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(line["settings"]["path"]["trace"], "traces/lte.csv");
+    assert!(line["program"].as_str().is_some_and(|program| program.starts_with("sim 0.")));
+}
+
+#[test]
+fn results_are_drawn_without_traces() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().join("mine.jsonl");
+    let only = "--only LEO-0.75MB,cubic --runs 2";
+    assert!(sim(&format!("run paths {only} --out {}", results.display())).status.success());
+    let result = sim(&format!("report {}", results.display()));
+    assert!(result.status.success(), "{}", text(&result.stderr));
+    let html = fs::read_to_string(folder.path().join("mine.html")).expect("a page");
+    assert_eq!(html.matches("<svg").count(), 3, "a flow alone shares with nobody");
+    assert!(html.contains("Modes compared"));
+    fs::write(&results, "").expect("no results");
+    let said = sim(&format!("report {}", results.display()));
+    assert_eq!(text(&said.stderr), "sim: no results: run sim run --out FILE first\n");
 }

@@ -95,7 +95,7 @@ fn run(args: &GainCheckArgs) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let programs = Programs::in_folder(&root.join(&args.programs))?;
     let path = parse_path("LEO").map_err(anyhow::Error::msg)?;
-    let measured = speed_test(args, &programs, path)?;
+    let measured = speed_test(args, &programs, path.clone())?;
     println!("speed-test: {measured:?}");
 
     let responses = serve_clients(args, &programs, &path)?;

@@ -1,5 +1,6 @@
 //! Fixture that several tests start from.
 
+use report::provenance::Provenance;
 use report::record::Download;
 use report::record::Mode;
 use report::record::Source;
@@ -34,5 +35,7 @@ pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
         overrun_packets: Some(0),
         visit: None,
         qlog: None,
+        seed: None,
+        provenance: Provenance::default(),
     }
 }

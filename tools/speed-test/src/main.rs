@@ -11,11 +11,13 @@ use std::time::SystemTime;
 use anyhow::Context;
 use clap::Parser;
 use command_line::Program;
+use report::provenance::makers;
 use report::record::write_json_lines;
 use report::record::Download;
 use speed_test::keep::prune_qlogs;
 use speed_test::page;
 use speed_test::page::heading::Heading;
+use speed_test::path::parse_own_path;
 use speed_test::path::parse_path;
 use speed_test::path::PathSpec;
 use speed_test::path::DEFAULT_PATHS;
@@ -46,6 +48,12 @@ struct Args {
           conflicts_with = "remote")]
     paths: Vec<PathSpec>,
 
+    /// A path of your own: Mbit/s, RTT in ms, buffer and object in bytes, kB, MB or bdp, as in
+    /// 50,600,1bdp,3.75MB. May be repeated
+    #[arg(long, value_name = "RATE,RTT,BUFFER,SIZE", value_parser = parse_own_path,
+          conflicts_with = "remote")]
+    path: Vec<PathSpec>,
+
     /// Number of downloads of each kind [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
@@ -55,7 +63,7 @@ struct Args {
           value_parser = ["cubic", "reno", "bbr2"], conflicts_with = "remote")]
     cc: String,
 
-    /// One download of each kind over the first path, unless --runs or --paths is given
+    /// One download of each kind over the first path, unless --runs, --path or --paths is given
     #[arg(long)]
     quick: bool,
 
@@ -93,8 +101,8 @@ impl Args {
     }
 
     fn paths(&self) -> Vec<PathSpec> {
-        if !self.paths.is_empty() {
-            return self.paths.clone();
+        if !self.paths.is_empty() || !self.path.is_empty() {
+            return [self.paths.clone(), self.path.clone()].concat();
         }
         PATHS[..if self.quick { 1 } else { DEFAULT_PATHS }].to_vec()
     }
@@ -146,11 +154,12 @@ fn run(args: &Args) -> anyhow::Result<bool> {
 }
 
 /// Writes and prints the results. Returns whether every check passed.
-fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow::Result<bool> {
+fn finish(results: &Path, downloads: &[Download], mut about: Vec<String>) -> anyhow::Result<bool> {
     let json_lines = results.join("speed-test.jsonl");
     write_json_lines(&json_lines, downloads)?;
 
     let (failures, notes) = (failures(downloads), notes(downloads));
+    about.extend(provenance(downloads));
     let heading = Heading { date: date(), about, failures: failures.clone(), notes: notes.clone() };
     let timeline = |d: &Download| page::timeline_in(results, d);
     let text = page::render(&heading, downloads, &timeline)?;
@@ -163,6 +172,18 @@ fn finish(results: &Path, downloads: &[Download], about: Vec<String>) -> anyhow:
         PROGRAM.say(line);
     }
     Ok(failures.is_empty())
+}
+
+/// Says what made the downloads.
+fn provenance(downloads: &[Download]) -> Vec<String> {
+    let made = || downloads.iter().map(|download| &download.provenance);
+    let mut commands: Vec<&str> = made().map(|made| made.command.as_str()).collect();
+    commands.dedup();
+    vec![format!(
+        "Made by {}: {}. Every line of speed-test.jsonl has all settings.",
+        makers(made()).join("; "),
+        commands.join("; ")
+    )]
 }
 
 /// Returns the time of the report.
@@ -181,6 +202,7 @@ mod tests {
         for (line, named) in [
             ("speed-test --frobnicate", "'--frobnicate'"),
             ("speed-test --paths moon", "known paths are 500M"),
+            ("speed-test --path 50,600", "50,600,1bdp,3.75MB"),
             ("speed-test --runs 0", "'0'"),
             ("speed-test --remote https://h/ --paths GEO", "--paths"),
         ] {

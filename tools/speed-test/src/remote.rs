@@ -12,6 +12,7 @@ use anyhow::Context;
 use crate::client_report::ClientReport;
 use crate::process::Running;
 use crate::progress::Progress;
+use report::provenance::Provenance;
 use report::record::Download;
 use report::record::Mode;
 use report::record::Source;
@@ -86,6 +87,12 @@ fn record(url: &str, mode: Mode, run: u32, report: &ClientReport) -> Download {
         overrun_packets: None,
         visit: None,
         qlog: None,
+        seed: None,
+        provenance: Provenance::new(
+            "speed-test",
+            format!("speed-test --remote {url}"),
+            serde_json::json!({ "url": url }),
+        ),
     }
 }
 

@@ -24,8 +24,9 @@ use crate::path::PathSpec;
 use crate::process::Programs;
 use crate::process::Running;
 use crate::progress::Progress;
-use crate::qlog;
 use report::bound::bounds;
+use report::provenance::Provenance;
+use report::qlog;
 use report::record::Download;
 use report::record::Mode;
 use report::record::Source;
@@ -41,6 +42,10 @@ const VISIT_RUNS_MAX: u32 = 3;
 
 /// The servers' secret, which protects nothing here.
 const SECRET: &str = "5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
+
+/// Seed of the emulated link, which neither loses packets at random nor delays them so: another
+/// one changes nothing.
+const EMULATOR_SEED: u64 = 1;
 
 /// Name of the pristine server in the results.
 pub const PRISTINE: &str = "pristine quiche";
@@ -85,7 +90,7 @@ pub fn run(
     for step in &steps {
         if scratch.as_ref().is_none_or(|(name, _)| *name != step.path.name) {
             remove_folder(&log_folder(plan, step.path))?;
-            scratch = Some((step.path.name, Scratch::new()?));
+            scratch = Some((&step.path.name, Scratch::new()?));
         }
         let Some((_, scratch)) = &scratch else {
             bail!("no scratch folder");
@@ -321,13 +326,14 @@ impl Step<'_> {
         command.args(["--rate", &self.path.rate_mbps.to_string()]);
         command.args(["--rtt", &self.path.rtt_ms.to_string()]);
         command.args(["--buffer", &self.path.buffer_bytes().to_string()]);
+        command.args(["--seed", &EMULATOR_SEED.to_string()]);
         command
     }
 
     fn record(&self, plan: &Plan, report: &ClientReport) -> Download {
         Download {
             source: Source::Real,
-            path: self.path.title.into(),
+            path: self.path.title.clone().into_owned(),
             rate_mbps: Some(self.path.rate_mbps),
             rtt_ms: Some(self.path.rtt_ms),
             buffer_bytes: Some(self.path.buffer_bytes()),
@@ -347,7 +353,31 @@ impl Step<'_> {
             overrun_packets: None,
             visit: self.visit,
             qlog: None,
+            seed: Some(EMULATOR_SEED),
+            provenance: self.provenance(plan),
         }
+    }
+
+    /// Says which command repeats it, with the other downloads of its path, and its settings.
+    fn provenance(&self, plan: &Plan) -> Provenance {
+        let early_data = if plan.early_data { " --early-data" } else { "" };
+        let path = self.path.option();
+        let command =
+            format!("speed-test {path} --runs {} --cc {}{early_data}", plan.runs, plan.cc);
+        let settings = serde_json::json!({
+            "path": {
+                "name": self.path.name,
+                "rate_mbps": self.path.rate_mbps,
+                "rtt_ms": self.path.rtt_ms,
+                "buffer_bytes": self.path.buffer_bytes(),
+                "object_bytes": self.path.object_bytes,
+            },
+            "runs": plan.runs,
+            "cc": plan.cc,
+            "early_data": plan.early_data,
+            "pmtud": "off",
+        });
+        Provenance::new("speed-test", command, settings)
     }
 
     fn add_log(&self, download: &mut Download, log: &qlog::ConnectionLog) {
@@ -416,7 +446,7 @@ pub fn about(plan: &Plan) -> Vec<String> {
 }
 
 fn log_folder(plan: &Plan, path: &PathSpec) -> PathBuf {
-    plan.results.join("qlog").join(path.name)
+    plan.results.join("qlog").join(path.name.as_ref())
 }
 
 /// Removes what an earlier run logged.
@@ -450,7 +480,7 @@ mod tests {
 
     fn plan(pristine: bool) -> Plan {
         Plan {
-            paths: vec![PATHS[0]],
+            paths: vec![PATHS[0].clone()],
             runs: 2,
             cc: "bbr2".into(),
             pristine_server: pristine.then(|| "pristine".into()),

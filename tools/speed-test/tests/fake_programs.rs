@@ -69,7 +69,10 @@ fn measure_through(folder: &Path, emulator: &str, client: &str) -> anyhow::Resul
     install(folder, "edge-server", SERVER);
     install(folder, "link-emulator", emulator);
     install(folder, "edge-client", client);
-    fs::write(folder.join("resumed.sqlog"), include_bytes!("data/resumed.sqlog"))?;
+    fs::write(
+        folder.join("resumed.sqlog"),
+        include_bytes!("../../report/tests/data/resumed.sqlog"),
+    )?;
     let plan = Plan {
         paths: vec![parse_path("500M").map_err(anyhow::Error::msg)?],
         runs: 2,

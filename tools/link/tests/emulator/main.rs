@@ -141,6 +141,22 @@ fn change_comes_at_its_time() {
     assert!(up["dropped_random_packets"].as_u64() > Some(0), "{up}");
 }
 
+/// A trace of 6 ms, which has begun again by the time of the first packet.
+#[test]
+fn path_trace_applies_from_the_start_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("a.csv");
+    std::fs::write(&trace, "time_ms,rate_mbps,rtt_ms\n0,900,80\n3,1000,90\n6,,\n").unwrap();
+    let server = bind("127.0.0.1:0");
+    let settings = format!("--path-trace {}", trace.display());
+    let emulator = Emulator::start(server.local_addr().unwrap(), &settings);
+    let client = client("127.0.0.1:0", &emulator);
+    let started = now();
+    client.send(b"ping").unwrap();
+    receive(&server);
+    assert!(now() - started >= Duration::from_millis(40));
+}
+
 #[test]
 fn acks_are_thinned_but_for_the_last_of_a_burst() {
     let server = bind("127.0.0.1:0");

@@ -86,7 +86,8 @@ pub fn horizontal(
     }
     line(area, (x.from_px, bottom), (x.to_px, bottom), AXIS.into())?;
     let middle = (x.from_px + x.to_px) / 2;
-    text(area, (middle, bottom + 27), &style, &format!("{title} ({})", unit.name))
+    let words = if unit.name.is_empty() { title } else { &format!("{title} ({})", unit.name) };
+    text(area, (middle, bottom + 27), &style, words)
 }
 
 /// Draws a vertical axis left of `from` with its grid up to `to`, both in

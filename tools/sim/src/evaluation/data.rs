@@ -7,7 +7,7 @@ use report::bound::bdp_bytes;
 use report::bound::INITIAL_WINDOW_BYTES;
 use report::stats::median;
 
-use super::limits;
+use crate::limits;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
 use crate::scenario::file::File;
@@ -169,6 +169,9 @@ impl Cell<'_> {
             && path.up_rate_mbps.is_none();
         let steady = path.changes.is_empty()
             && path.swing.is_none()
+            && path.trace.is_none()
+            && path.burst.is_none()
+            && path.policer.is_none()
             && path.loss == 0.0
             && path.longest_jitter_ms() == 0.0;
         alone && free && steady

@@ -2,7 +2,9 @@
 
 use path_store::StateKept;
 
-use super::limits;
+use report::provenance::Provenance;
+
+use crate::limits;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
 use crate::scenario::file;
@@ -43,6 +45,7 @@ fn outcome(file: &File, named: &Named, run: u32) -> Outcome {
         buffer_bytes: (scenario.path.buffer_bdp * scenario.path.bdp_bytes()) as u64,
         l4s_wait_p99_ms: (scenario.path.queue == Queue::Dualpi2).then_some(1.0),
         flows: flows.collect(),
+        provenance: Provenance::default(),
     }
 }
 
@@ -72,6 +75,7 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         object_bytes: flow.each_bytes(&scenario.path),
         rtt_ms,
         start_ms: flow.start_ms,
+        accepted_ms: 0.5 * rtt_ms,
         ttfb_ms: 2.0 * rtt_ms,
         ttlb_ms: bound_ms * 1.001 + f64::from(run) / 1e3,
         sent_packets: flow.each_bytes(&scenario.path) / 1350 + 10,
@@ -80,9 +84,13 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
             StateKept::Store => 100 + u64::from(run % 5),
             StateKept::Token | StateKept::Both => 10,
         },
+        lost_bytes: 0,
+        floor_ms: None,
+        bound_ms: None,
         probe_timeouts: 0,
         jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,
+        dropped_bytes: 0,
         marked_packets: marks.then_some(100 + u64::from(run % 5)),
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),

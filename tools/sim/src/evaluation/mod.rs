@@ -8,9 +8,8 @@
 mod chapters;
 mod data;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod findings;
-mod limits;
 mod names;
 mod page;
 mod rules;
@@ -19,6 +18,7 @@ mod verdict;
 use std::path::Path;
 
 use anyhow::ensure;
+use report::provenance::makers;
 
 pub use verdict::Verdict;
 
@@ -82,9 +82,20 @@ fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation>
         verdicts.extend(findings.verdicts.iter().cloned());
         found.push((chapter, findings));
     }
-    let html = page::html(&found, &verdicts);
+    let html = page::html(&found, &verdicts, &made(outcomes));
     let text = page::text(&found, &verdicts);
     Ok(Evaluation { html, text, verdicts })
+}
+
+/// Says what made the results.
+fn made(outcomes: &[Outcome]) -> String {
+    let makers = makers(outcomes.iter().map(|outcome| &outcome.provenance)).join("; ");
+    let seeds = outcomes.iter().map(|outcome| outcome.seed);
+    let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
+    format!(
+        "Made by {makers}, with sim run --all and seeds {first} to {last}. Every line of the results \
+         has its seed, its settings and the command that repeats it."
+    )
 }
 
 #[cfg(test)]

@@ -71,8 +71,8 @@ pub fn range(values: impl Iterator<Item = f64>, digits: usize) -> String {
     }
 }
 
-/// Returns the page: the summary, then the chapters.
-pub fn html(findings: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
+/// Returns the page: the summary, then the chapters. `made` says what made the results.
+pub fn html(findings: &[(&Chapter, Findings)], verdicts: &[Verdict], made: &str) -> String {
     let mut out = paragraph(
         "Whole connections of the patched quiche, HTTP/3 included, simulated in virtual time over \
          modelled paths. With Careful Resume, the store holds saved path state; slow start has \
@@ -82,6 +82,7 @@ pub fn html(findings: &[(&Chapter, Findings)], verdicts: &[Verdict]) -> String {
          one comes is the figure to quote. BDP is the path's rate times its RTT. Figures of \
          several runs are medians unless stated otherwise.",
     );
+    out += &note(made);
     out += &summary(verdicts);
     out += &published(findings);
     for (chapter, findings) in findings {

@@ -82,7 +82,41 @@ fn path(path: &Path) -> anyhow::Result<()> {
         check_change(change, before_ms)?;
         before_ms = change.at_ms;
     }
+    check_trace(path)?;
+    check_drops(path)?;
     path.swing.map_or(Ok(()), |swing| check_swing(&swing, path))
+}
+
+fn check_drops(path: &Path) -> anyhow::Result<()> {
+    if let Some(burst) = path.burst {
+        for (key, share) in [("enter", burst.enter), ("leave", burst.leave), ("loss", burst.loss)] {
+            let valid = (0.0..=1.0).contains(&share);
+            ensure!(valid, "path.burst.{key} = {share}: must be from 0 to 1");
+        }
+        ensure!(burst.leave > 0.0, "path.burst.leave = 0: must be above 0");
+    }
+    path.policer.map_or(Ok(()), |policer| {
+        numbers(
+            "path.policer.",
+            &[
+                ("rate_mbps", Some(policer.rate_mbps), Must::BePositive),
+                ("burst_bytes", Some(policer.burst_bytes as f64), Must::BePositive),
+            ],
+        )
+    })
+}
+
+fn check_trace(path: &Path) -> anyhow::Result<()> {
+    let Some(file) = &path.trace else { return Ok(()) };
+    let alone = path.changes.is_empty() && path.swing.is_none();
+    ensure!(alone, "path.trace, path.change and path.swing: a path has one of them");
+    let loses = file.trace.steps().iter().any(|step| step.loss.is_some());
+    ensure!(
+        !loses || path.loss == 0.0,
+        "path.loss = {}: the trace has losses; leave out one of them",
+        path.loss
+    );
+    Ok(())
 }
 
 fn check_swing(swing: &Swing, path: &Path) -> anyhow::Result<()> {

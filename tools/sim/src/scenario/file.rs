@@ -25,6 +25,7 @@ use super::check;
 use super::message;
 use super::random;
 use super::random::Draw;
+use super::traces::Traces;
 use super::Scenario;
 
 /// The most scenarios that one file may stand for.
@@ -149,9 +150,10 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     parts.extend(named_flows(flows)?);
 
     let mut scenarios = Vec::new();
+    let traces = Traces::of(source);
     for draw in &draws {
         for case in &cases {
-            scenarios.extend(of_case(parts.clone(), draw, case)?);
+            scenarios.extend(of_case(parts.clone(), draw, case, &traces)?);
             ensure!(
                 scenarios.len() <= SCENARIOS_MAX,
                 "more than {SCENARIOS_MAX} scenarios: shorten a list"
@@ -164,13 +166,18 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
 }
 
 /// Returns the scenarios of a case with the values of a draw.
-fn of_case(mut parts: Parts, draw: &Draw, case: &Case) -> anyhow::Result<Vec<Named>> {
+fn of_case(
+    mut parts: Parts,
+    draw: &Draw,
+    case: &Case,
+    traces: &Traces,
+) -> anyhow::Result<Vec<Named>> {
     let mut parameters = draw.parameters();
     parameters.extend(case.name.as_ref().map(|name| ("case".to_owned(), name.as_str().into())));
     let mut expanded = || {
         override_parts(&mut parts, case.changes.clone())?;
         override_parts(&mut parts, draw.values.clone()).context("random")?;
-        expand(parts.clone(), &parameters)
+        expand(parts.clone(), &parameters, traces)
     };
     match &case.name {
         Some(name) => expanded().with_context(|| format!("case {name}")),
@@ -249,7 +256,11 @@ fn merge(into: &mut Table, changes: Table) {
 }
 
 /// Returns every combination of the lists' values, the last key fastest.
-fn expand(parts: Parts, fixed: &Map<String, serde_json::Value>) -> anyhow::Result<Vec<Named>> {
+fn expand(
+    parts: Parts,
+    fixed: &Map<String, serde_json::Value>,
+    traces: &Traces,
+) -> anyhow::Result<Vec<Named>> {
     let mut axes = Vec::new();
     for (part, (name, table)) in parts.iter().enumerate() {
         find_axes(part, name, table, &mut Vec::new(), &mut axes)?;
@@ -258,7 +269,7 @@ fn expand(parts: Parts, fixed: &Map<String, serde_json::Value>) -> anyhow::Resul
     let count = count.filter(|n| *n <= SCENARIOS_MAX);
     let count =
         count.with_context(|| format!("more than {SCENARIOS_MAX} scenarios: shorten a list"))?;
-    (0..count).map(|index| combination(&parts, &axes, index, fixed)).collect()
+    (0..count).map(|index| combination(&parts, &axes, index, fixed, traces)).collect()
 }
 
 fn find_axes(
@@ -296,6 +307,7 @@ fn combination(
     axes: &[Axis],
     index: usize,
     fixed: &Map<String, serde_json::Value>,
+    traces: &Traces,
 ) -> anyhow::Result<Named> {
     let mut parts = parts.clone();
     let mut parameters = fixed.clone();
@@ -315,7 +327,7 @@ fn combination(
         set(table, &axis.keys, value);
         parameters.insert(key, plain);
     }
-    let scenario = scenario_of(parts)?;
+    let scenario = scenario_of(parts, traces)?;
     let say = |(key, value): (&String, &serde_json::Value)| match value {
         serde_json::Value::String(text) => format!("{key}={text}"),
         other => format!("{key}={other}"),
@@ -338,7 +350,7 @@ fn set(table: &mut Table, keys: &[String], value: Value) {
     }
 }
 
-fn scenario_of(parts: Parts) -> anyhow::Result<Scenario> {
+fn scenario_of(parts: Parts, traces: &Traces) -> anyhow::Result<Scenario> {
     /// The keys of a scenario that are in no table.
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -350,11 +362,12 @@ fn scenario_of(parts: Parts) -> anyhow::Result<Scenario> {
     }
 
     let mut parts = parts.into_iter();
-    let (Some((_, rest)), Some((_, path))) = (parts.next(), parts.next()) else {
+    let (Some((_, rest)), Some((_, mut path))) = (parts.next(), parts.next()) else {
         bail!("a scenario has a path")
     };
     let Rest { deadline_s, visit_pause_s } = deserialize("", rest)?;
-    let path = deserialize("path", path)?;
+    let trace = traces.take(&mut path)?;
+    let path = super::Path { trace, ..deserialize("path", path)? };
     let mut flows = Vec::new();
     for (name, table) in parts {
         flows.push(deserialize::<super::Flow>(&name, table)?);

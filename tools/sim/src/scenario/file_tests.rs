@@ -244,3 +244,51 @@ fn bad_file_is_one_line_with_key_and_value() {
         assert!(error.starts_with("in dir/some.toml: ") && !error.contains('\n'), "{error}");
     }
 }
+
+/// Returns the file of a scenario beside a trace of the name.
+fn with_trace(trace: &str, text: &str, path: &str) -> anyhow::Result<File> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join(trace), text)?;
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, format!("title = \"t\"\nabout = \"a\"\n[path]\n{path}\n{FLOW}"))?;
+    read(file.to_str().expect("UTF-8"))
+}
+
+#[test]
+fn trace_is_read_beside_its_file_and_gives_rate_and_rtt() {
+    let table = "time_ms,rate_mbps,rtt_ms\n0,10,40\n500,20,80\n1000,,\n";
+    let file = with_trace("a.csv", table, "trace = \"a.csv\"").expect("a file that makes sense");
+    let path = &file.scenarios[0].scenario.path;
+    assert_eq!((path.rate_mbps, path.rtt_ms), (15.0, 60.0));
+    let path = "trace = [\"a.csv\"]\nrtt_ms = [50, 60]\nrate_mbps = 1";
+    let file = with_trace("a.csv", table, path).expect("a file that makes sense");
+    let path = &file.scenarios[1].scenario.path;
+    assert_eq!((path.rate_mbps, path.rtt_ms), (1.0, 60.0));
+    assert_eq!(file.scenarios[1].name, "path.trace=a.csv,path.rtt_ms=60");
+    assert_eq!(path.trace.as_ref().map(|file| file.trace.steps().len()), Some(2));
+}
+
+#[test]
+fn bad_trace_is_one_line_with_file_and_line() {
+    for (trace, text, path, named) in [
+        ("a.down", "1\nx\n", "rtt_ms = 9\ntrace = \"a.down\"", "a.down, line 2: \"x\" is no"),
+        ("a.down", "1\n", "trace = \"a.down\"", "path.rtt_ms is missing: say rtt_ms = 600"),
+        (
+            "a.csv",
+            "time_ms,loss\n0,0\n",
+            "rate_mbps = 1\nrtt_ms = 9\nloss = 0.1\ntrace = \"a.csv\"",
+            "path.loss = 0.1: the trace has losses",
+        ),
+        ("a.csv", "", "trace = \"b.csv\"", "b.csv: cannot read the trace: "),
+        ("a.csv", "", "trace = 5", "path.trace = 5: must be the name of a file in quotes"),
+        (
+            "a.down",
+            "1\n",
+            "rtt_ms = 9\ntrace = \"a.down\"\nswing.rate_share = 0.1",
+            "path.trace, path.change and path.swing: a path has one of them",
+        ),
+    ] {
+        let error = with_trace(trace, text, path).expect_err(named).to_string();
+        assert!(error.contains(named) && error.lines().count() == 1, "{error}");
+    }
+}

@@ -7,12 +7,17 @@ pub mod file;
 mod message;
 mod random;
 pub mod shipped;
+mod traces;
+
+use std::sync::Arc;
 
 use path_store::StateKept;
 use quiche::careful_resume::AfterJump;
 use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
+
+pub use self::traces::TraceFile;
 
 /// One simulation, complete but for its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +77,14 @@ pub struct Path {
     #[serde(default)]
     pub loss: f64,
 
+    /// Loss in bursts towards the clients, besides `loss`; none when absent.
+    #[serde(default)]
+    pub burst: Option<Burst>,
+
+    /// What exceeds a rate is dropped before the buffer, towards the clients; nothing when absent.
+    #[serde(default)]
+    pub policer: Option<PolicedRate>,
+
     /// Each packet towards a client is delayed by up to this much more, in ms,
     /// without changing their order.
     #[serde(default)]
@@ -88,6 +101,16 @@ pub struct Path {
     /// Changes in order of time.
     #[serde(default, rename = "change")]
     pub changes: Vec<Change>,
+
+    /// Rate, round-trip time and loss over time, from the file that a scenario file names as
+    /// `trace`. `rate_mbps` and `rtt_ms`, the means of the trace when absent, then are what
+    /// bandwidth-delay products are told of.
+    #[serde(
+        skip_deserializing,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "traces::serialize_name"
+    )]
+    pub trace: Option<Arc<TraceFile>>,
 
     /// How its rate and round-trip time swing; neither does when absent.
     #[serde(default)]
@@ -114,6 +137,30 @@ pub struct Swing {
     pub period_rtts: f64,
 }
 
+/// Bursty loss by the Gilbert-Elliott model: a path that is good or bad, which may change before
+/// each packet. A share of `enter / (enter + leave)` of all packets comes while it is bad, for
+/// `1 / leave` packets on average.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burst {
+    /// Probability of a change from good to bad.
+    pub enter: f64,
+    /// Probability of a change from bad to good.
+    pub leave: f64,
+    /// Probability that a packet is lost while the path is bad.
+    pub loss: f64,
+}
+
+/// A token-bucket policer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicedRate {
+    /// What passes in the long run, in Mbit/s of IP packets.
+    pub rate_mbps: f64,
+    /// What passes at once, in bytes of IP packets.
+    pub burst_bytes: u64,
+}
+
 /// A queueing discipline of the bottleneck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,6 +170,8 @@ pub enum Queue {
     DropTail,
     /// RFC 8289 with its default target and interval. Marks what is ECN-capable.
     Codel,
+    /// RFC 8033 with its defaults. Marks what is ECN-capable.
+    Pie,
     /// Drop-tail that marks what is ECN-capable and waits for more than
     /// `mark_above_ms`.
     Step,

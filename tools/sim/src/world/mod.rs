@@ -31,8 +31,11 @@ mod topology;
 mod wire;
 
 use std::cell::RefCell;
+use std::iter::repeat_n;
 use std::path::Path;
 use std::time::Duration;
+
+use report::provenance::Provenance;
 
 use self::client::Client;
 use self::client::ClientContext;
@@ -51,6 +54,7 @@ use self::thinning::Thinning;
 use self::thread_state::ThreadState;
 use self::topology::Network;
 use self::wire::Wire;
+use crate::limits;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use crate::seeds;
@@ -66,7 +70,7 @@ thread_local! {
 }
 
 /// Runs `scenario` once. All randomness is derived from `seed`. The fields of the outcome that
-/// depend on the scenario's file are left empty.
+/// depend on the scenario's file are left empty, and its provenance.
 ///
 /// # Errors
 ///
@@ -204,9 +208,9 @@ impl<'a> World<'a> {
                 Ok(())
             }
             Event::Dequeued => {
-                while let Some(flow) = self.wire.on_dequeue(self.now) {
+                while let Some((flow, bytes)) = self.wire.on_dequeue(self.now) {
                     if let Some(server) = &mut self.flows[flow].server {
-                        server.record.on_dropped(self.now);
+                        server.record.on_dropped(self.now, bytes);
                     }
                 }
                 Ok(())
@@ -283,7 +287,9 @@ impl<'a> World<'a> {
             folder.log(&mut quic, "server", index)?;
         }
         let now = self.clock.instant(self.now);
-        flow.server = Some(Server::new(quic, SERVER, peer, &flow.plan, now, &self.store));
+        let mut server = Server::new(quic, SERVER, peer, &flow.plan, now, &self.store);
+        server.record.accepted = self.now;
+        flow.server = Some(server);
         Ok(())
     }
 
@@ -403,7 +409,7 @@ impl<'a> World<'a> {
     }
 
     fn outcome(mut self, scenario: &Scenario) -> Outcome {
-        Outcome {
+        let mut outcome = Outcome {
             scenario: String::new(),
             parameters: serde_json::Map::new(),
             run: 1,
@@ -413,6 +419,14 @@ impl<'a> World<'a> {
             buffer_bytes: self.wire.network.buffer_bytes(),
             l4s_wait_p99_ms: self.wire.network.l4s_wait_p99_ms(),
             flows: self.flows.into_iter().filter_map(|flow| flow.outcome(&self.clock)).collect(),
+            provenance: Provenance::default(),
+        };
+        let like = scenario.flows.iter().flat_map(|flow| repeat_n(flow, flow.count as usize));
+        for (outcome, flow) in outcome.flows.iter_mut().zip(like) {
+            let bounds = limits::bounds_from(scenario, flow, outcome.start_ms);
+            outcome.floor_ms = Some(bounds.floor_ms);
+            outcome.bound_ms = limits::own(&bounds, flow);
         }
+        outcome
     }
 }

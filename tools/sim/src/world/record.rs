@@ -47,6 +47,8 @@ pub struct Jump {
 /// Record of a connection at its server.
 #[derive(Debug)]
 pub struct Record {
+    /// When the client's first packet arrived.
+    pub accepted: Duration,
     rtt: Duration,
     resumes: bool,
     rules: ResumeRules,
@@ -70,8 +72,10 @@ pub struct Record {
     pub arrived_bytes: u64,
     pub sent_packets: usize,
     pub lost_packets: usize,
+    pub lost_bytes: u64,
     pub probe_timeouts: usize,
     pub dropped_packets: u64,
+    pub dropped_bytes: u64,
     /// Packets that arrived as CE; None if it does not mark.
     pub marked_packets: Option<u64>,
     pub first_drop: Option<Duration>,
@@ -86,6 +90,7 @@ impl Record {
     pub fn new(plan: &FlowPlan) -> Self {
         let resumes = plan.mode == Mode::CarefulResume;
         Self {
+            accepted: Duration::ZERO,
             rtt: plan.rtt,
             resumes,
             rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump),
@@ -102,8 +107,10 @@ impl Record {
             arrived_bytes: 0,
             sent_packets: 0,
             lost_packets: 0,
+            lost_bytes: 0,
             probe_timeouts: 0,
             dropped_packets: 0,
+            dropped_bytes: 0,
             marked_packets: None,
             first_drop: None,
             bdp_bytes: plan.bdp_bytes,
@@ -154,9 +161,10 @@ impl Record {
         Ok(())
     }
 
-    /// Counts a packet that the bottleneck drops.
-    pub fn on_dropped(&mut self, now: Duration) {
+    /// Counts a packet of `bytes` that the bottleneck drops.
+    pub fn on_dropped(&mut self, now: Duration, bytes: usize) {
         self.dropped_packets += 1;
+        self.dropped_bytes += bytes as u64;
         self.first_drop.get_or_insert(now);
     }
 
@@ -236,6 +244,7 @@ impl Record {
             self.lost_packets = stats.lost;
             self.probe_timeouts = stats.total_pto_count;
         }
+        self.lost_bytes = quic.stats().lost_bytes;
         let ecn = quic.ecn_stats();
         self.marked_packets = ecn.state.map(|_| ecn.reported.ce);
         self.observed_cwnd = observed.filter(|_| self.resumes).map(|state| state.saved_cwnd);

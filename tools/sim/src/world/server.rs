@@ -242,7 +242,7 @@ impl Server {
                     context.wire.packets.set_ecn(slot, ecn);
                     let passes = context.wire.send_down(context.now, context.flow, slot, bytes);
                     if !passes {
-                        self.record.on_dropped(context.now);
+                        self.record.on_dropped(context.now, bytes);
                     }
                 }
                 Err(quiche::Error::Done) => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use link::Backlog;
+use link::BurstLoss;
 use link::Change;
 use link::DualQueueLink;
 use link::Ecn;
@@ -12,8 +13,10 @@ use link::EcnHandling;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
+use link::Policer;
 use link::Queue;
 use link::Rate;
+use link::Step;
 use link::Verdict;
 
 use super::packets::Slot;
@@ -22,7 +25,9 @@ use super::plan::FlowPlan;
 use super::plan::HEADER_BYTES;
 use super::swing;
 use crate::scenario;
+use crate::scenario::Burst;
 use crate::scenario::Path;
+use crate::scenario::PolicedRate;
 use crate::seeds;
 use crate::seeds::Purpose;
 
@@ -238,10 +243,13 @@ fn arrival(verdict: Verdict) -> Option<Arrival> {
 fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let mut config = config(path, path.rate_mbps, seeds::derive(seed, Purpose::Down, 0))?;
     config.loss = path.loss;
+    config.burst = path.burst.map(|Burst { enter, leave, loss }| BurstLoss { enter, leave, loss });
+    config.policer = path.policer.as_ref().map(policer).transpose()?;
     config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
     config.queue = match path.queue {
         scenario::Queue::DropTail | scenario::Queue::Dualpi2 => Queue::DropTail,
         scenario::Queue::Codel => Queue::CoDel,
+        scenario::Queue::Pie => Queue::Pie,
         scenario::Queue::Step => Queue::Step {
             mark_above: plan::duration(
                 "mark_above_ms",
@@ -249,14 +257,19 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
             )?,
         },
     };
-    config.changes = changes(path, seed, true)?;
+    set_schedule(&mut config, path, seed, true)?;
     Ok(config)
+}
+
+fn policer(policed: &PolicedRate) -> anyhow::Result<Policer> {
+    let rate = Rate::from_mbit_per_s(policed.rate_mbps).context("policer.rate_mbps")?;
+    Ok(Policer { rate, burst_bytes: policed.burst_bytes })
 }
 
 fn up_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     let rate_mbps = path.up_rate_mbps.unwrap_or(path.rate_mbps);
     let mut config = config(path, rate_mbps, seeds::derive(seed, Purpose::Up, 0))?;
-    config.changes = changes(path, seed, false)?;
+    set_schedule(&mut config, path, seed, false)?;
     Ok(config)
 }
 
@@ -276,8 +289,30 @@ fn config(path: &Path, rate_mbps: f64, seed: u64) -> anyhow::Result<LinkConfig> 
     Ok(config)
 }
 
-/// Returns the changes of one direction. The rate towards the servers follows the
+/// Sets what changes over time in one direction. The rate towards the servers follows the
 /// other one, unless it was given by itself.
+fn set_schedule(
+    config: &mut LinkConfig,
+    path: &Path,
+    seed: u64,
+    is_down: bool,
+) -> anyhow::Result<()> {
+    let Some(trace) = path.trace.as_ref().map(|file| &file.trace) else {
+        config.changes = changes(path, seed, is_down)?;
+        return Ok(());
+    };
+    let has_rate = is_down || path.up_rate_mbps.is_none();
+    let change = |step: &Step| Change {
+        at: step.at,
+        rate: step.rate.filter(|_| has_rate),
+        delay: step.rtt.map(|rtt| rtt / 2),
+        loss: step.loss.filter(|_| is_down),
+    };
+    config.changes = trace.steps().iter().map(change).collect();
+    config.period = trace.period();
+    Ok(())
+}
+
 fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>> {
     let has_rate = is_down || path.up_rate_mbps.is_none();
     let swings = path.swing.map(|swing| swing::changes(path, &swing, seed));
@@ -352,10 +387,45 @@ mod tests {
     }
 
     #[test]
+    fn trace_applies_to_both_directions_again_and_again() {
+        let table = "time_ms,rate_mbps,rtt_ms\n0,10,100\n500,5,200\n1000,,\n";
+        let trace = link::PathTrace::parse("a.csv", table).unwrap();
+        let file = std::sync::Arc::new(scenario::TraceFile { name: "a.csv".into(), trace });
+        let scenario = |up: &str| {
+            let text =
+                format!("[path]\nrate_mbps = 1\nrtt_ms = 1\n{up}\n[[flow]]\nobject_bdp = 1\n");
+            let mut scenario: scenario::Scenario = toml::from_str(&text).unwrap();
+            scenario.path.trace = Some(file.clone());
+            scenario
+        };
+        let network = |scenario: &scenario::Scenario| {
+            Network::new(&scenario.path, &plan::flows(scenario, 1).unwrap(), 1).unwrap()
+        };
+        let mut both = network(&scenario(""));
+        for (at_ms, arrives) in [(0, 51.0), (600, 702.0), (1200, 1251.0), (9600, 9702.0)] {
+            assert_eq!(arrivals(&mut both, at_ms), (arrives, arrives));
+        }
+        let mut own = network(&scenario("up_rate_mbps = 1"));
+        assert_eq!(arrivals(&mut own, 600), (702.0, 710.0));
+    }
+
+    #[test]
     fn loss_applies_towards_clients_alone() {
         let mut network = network("loss = 1", "");
         assert_eq!(down(&mut network, Duration::ZERO), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+    }
+
+    #[test]
+    fn bursts_and_policer_drop_towards_clients_alone() {
+        for drops in [
+            "burst = { enter = 1, leave = 1e-9, loss = 1 }",
+            "policer = { rate_mbps = 0.001, burst_bytes = 1 }",
+        ] {
+            let mut network = network(drops, "");
+            assert_eq!(down(&mut network, Duration::ZERO), None, "{drops}");
+            assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+        }
     }
 
     #[test]

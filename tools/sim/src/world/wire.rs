@@ -57,13 +57,14 @@ impl Wire {
         self.schedule(arrival, slot, Event::AtClient(flow as u32, slot))
     }
 
-    /// Sends the packets on that have left a dual queue by `now`. Returns the flow of one that was
-    /// dropped there; call it until it returns None.
-    pub fn on_dequeue(&mut self, now: Duration) -> Option<usize> {
+    /// Sends the packets on that have left a dual queue by `now`. Returns flow and bytes of one that
+    /// was dropped there; call it until it returns None.
+    pub fn on_dequeue(&mut self, now: Duration) -> Option<(usize, usize)> {
         self.is_dequeue_queued = false;
         while let Some(Departed { flow, slot, arrival }) = self.network.take_departed(now) {
+            let bytes = self.packets.length(slot);
             if !self.schedule(arrival, slot, Event::AtClient(flow as u32, slot)) {
-                return Some(flow);
+                return Some((flow, bytes));
             }
         }
         self.await_dequeue();

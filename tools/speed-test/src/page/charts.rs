@@ -21,13 +21,14 @@ use report::chart::palette::AXIS;
 use report::chart::palette::BLUE;
 use report::chart::palette::GREY;
 use report::chart::palette::ORANGE;
+use report::chart::palette::PHASES;
 use report::chart::Bar;
 use report::chart::Bars;
 use report::record::Mode;
 
 use crate::summary::Group;
 use crate::summary::Row;
-use crate::timeline::Timeline;
+use report::timeline::Timeline;
 
 const LEFT: i32 = 70;
 const RIGHT: i32 = 55;
@@ -60,15 +61,6 @@ pub const CURVES: [Curve; 3] = [
         width_px: 2,
         dashed: true,
     },
-];
-
-/// Shades of the phases of Careful Resume.
-pub const PHASES: [(&str, RGBColor); 5] = [
-    ("reconnaissance", RGBColor(0xe8, 0xe8, 0xe8)),
-    ("unvalidated", RGBColor(0xff, 0xe3, 0xa8)),
-    ("validating", RGBColor(0xcf, 0xe8, 0xf8)),
-    ("safe_retreat", RGBColor(0xf6, 0xc4, 0xc0)),
-    ("normal", RGBColor(0xff, 0xff, 0xff)),
 ];
 
 /// Common scale of a path's timelines.

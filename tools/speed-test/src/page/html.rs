@@ -12,10 +12,10 @@ use report::stats::number;
 
 use super::charts::Curve;
 use super::charts::CURVES;
-use super::charts::PHASES;
 use super::heading::Heading;
 use crate::summary::Group;
 use crate::summary::Row;
+use report::chart::palette::PHASES;
 
 /// The figures of one path.
 pub struct Section {

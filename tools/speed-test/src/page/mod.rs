@@ -10,12 +10,12 @@ mod html;
 use std::path::Path;
 
 use self::heading::Heading;
-use crate::qlog;
 use crate::summary::groups;
 use crate::summary::Group;
-use crate::timeline::Timeline;
+use report::qlog;
 use report::record::Download;
 use report::record::Mode;
+use report::timeline::Timeline;
 
 /// Renders the page. `timeline` finds the timeline of a download, if any.
 ///
@@ -104,7 +104,8 @@ mod tests {
     }
 
     fn timeline(_: &Download) -> Option<Timeline> {
-        let log = qlog::parse(&include_bytes!("../../tests/data/resumed.sqlog")[..]).ok()?;
+        let log =
+            qlog::parse(&include_bytes!("../../../report/tests/data/resumed.sqlog")[..]).ok()?;
         Some(Timeline::new(&log))
     }
 

@@ -4,6 +4,7 @@ use crate::cli::probability;
 use crate::cli::rate;
 use crate::cli::rtt;
 use link::Rate;
+use link::Step;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -16,6 +17,13 @@ pub struct Changes {
     pub rate_up: Option<Rate>,
     pub rtt: Option<Duration>,
     pub loss: Option<f64>,
+}
+
+impl From<&Step> for Changes {
+    fn from(step: &Step) -> Self {
+        let Step { at, rate, rtt, loss } = *step;
+        Self { at, rate, rate_up: None, rtt, loss }
+    }
 }
 
 impl FromStr for Changes {

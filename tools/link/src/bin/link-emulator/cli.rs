@@ -4,16 +4,20 @@ use crate::changes::Changes;
 use clap::Parser;
 use command_line::Program;
 use command_line::Stop;
+use link::BurstLoss;
 use link::Change;
 use link::EcnHandling;
 use link::LinkConfig;
 use link::PacketNumbers;
+use link::PathTrace;
+use link::Policer;
 use link::Queue;
 use link::Rate;
 use link::MTU_BYTES_DEFAULT;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -44,16 +48,16 @@ pub struct Cli {
     pub to: SocketAddr,
 
     /// Rate of each direction, in Mbit/s of IP packets
-    #[arg(long, value_name = "MBIT", value_parser = rate)]
-    pub rate: Rate,
+    #[arg(long, value_name = "MBIT", value_parser = rate, required_unless_present = "path_trace")]
+    pub rate: Option<Rate>,
 
     /// Rate towards the server, in Mbit/s [default: --rate]
     #[arg(long, value_name = "MBIT", value_parser = rate)]
     pub rate_up: Option<Rate>,
 
     /// Round-trip time of the idle link, in ms; half of it in each direction
-    #[arg(long, value_name = "MS", value_parser = rtt)]
-    pub rtt: Duration,
+    #[arg(long, value_name = "MS", value_parser = rtt, required_unless_present = "path_trace")]
+    pub rtt: Option<Duration>,
 
     /// Maximum of an additional random delay of each packet, in each direction, in ms;
     /// packets keep their order
@@ -66,7 +70,8 @@ pub struct Cli {
 
     /// Queue discipline: drop-tail drops packets that find the buffer full; codel also
     /// drops packets that have waited too long (RFC 8289), and marks those that are
-    /// ECN-capable instead; step:MS is drop-tail that marks ECN-capable packets which
+    /// ECN-capable instead; pie drops or marks packets that arrive while the queue stays long
+    /// (RFC 8033); step:MS is drop-tail that marks ECN-capable packets which
     /// have waited for more than MS ms
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
     pub queue: Queue,
@@ -87,6 +92,17 @@ pub struct Cli {
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub loss: f64,
 
+    /// Loss in bursts, besides --loss: probabilities of a change to the bad state before a packet,
+    /// of one back to the good state, and of loss in the bad state (Gilbert-Elliott), in each
+    /// direction
+    #[arg(long, value_name = "ENTER,LEAVE,P", value_parser = burst_loss)]
+    pub burst_loss: Option<BurstLoss>,
+
+    /// Policer towards the clients: packets that exceed this rate in Mbit/s by more than so many
+    /// bytes are dropped (token bucket)
+    #[arg(long, value_name = "MBIT,BYTES", value_parser = policer)]
+    pub policer: Option<Policer>,
+
     /// Packets to lose, by number: up:N or down:N-M,... Packets count from 1 for
     /// each client (address and port) and direction; down is towards the client.
     /// May be repeated
@@ -98,6 +114,12 @@ pub struct Cli {
     /// is given. May be repeated
     #[arg(long, value_name = "TIME:NAME=VALUE,...")]
     pub at: Vec<Changes>,
+
+    /// File with the link's rate, round-trip time and loss over time, since the start: CSV, or
+    /// delivery opportunities as of mahimahi. Replaces --rate and --rtt where it has them;
+    /// a rate applies to both directions, unless --rate-up is given
+    #[arg(long, value_name = "FILE", value_parser = path_trace, conflicts_with = "at")]
+    pub path_trace: Option<PathTrace>,
 
     /// Forward only every N-th acknowledgement of a client to the server, or the
     /// newest after 10 ms; a UDP payload of at most 60 bytes counts as one
@@ -188,23 +210,41 @@ impl Cli {
     pub fn from_args(args: impl IntoIterator<Item = OsString>) -> Result<Self, Stop> {
         let mut cli: Self = command_line::parse(args)?;
         cli.at.sort_by_key(|changes| changes.at);
-        Ok(cli)
+        if let Some(trace) = &cli.path_trace {
+            let first = trace.steps().first().copied().unwrap_or_default();
+            cli.rate = cli.rate.or(first.rate);
+            cli.rtt = cli.rtt.or(first.rtt);
+            cli.at = trace.steps().iter().map(Changes::from).collect();
+        }
+        let options = [("--rate", cli.rate.is_some()), ("--rtt", cli.rtt.is_some())];
+        match options.iter().find(|(_, is_known)| !is_known) {
+            None => Ok(cli),
+            Some((option, _)) => Err(Stop::Usage(format!(
+                "{option} is missing, and the file of --path-trace has no such values; see {} --help",
+                PROGRAM.0
+            ))),
+        }
     }
 
     /// Returns the link towards the server. Its schedule counts from the start of the
     /// emulator.
     pub fn up(&self) -> LinkConfig {
-        let rate = self.rate_up.unwrap_or(self.rate);
+        let rate = self.rate_up.unwrap_or(self.first_rate());
         // Not the draws of the other direction once more.
         self.direction(Direction::Up, rate, !self.seed)
     }
 
     /// Returns the link towards the clients, with the same origin of its schedule.
     pub fn down(&self) -> LinkConfig {
-        self.direction(Direction::Down, self.rate, self.seed)
+        self.direction(Direction::Down, self.first_rate(), self.seed)
+    }
+
+    fn first_rate(&self) -> Rate {
+        self.rate.expect("from_args refuses a command line without")
     }
 
     fn direction(&self, direction: Direction, rate: Rate, seed: u64) -> LinkConfig {
+        let rtt = self.rtt.expect("from_args refuses a command line without");
         let mut named_loss = PacketNumbers::default();
         for named in self.drop.iter().filter(|named| named.direction == direction) {
             named_loss.merge(&named.numbers);
@@ -216,11 +256,14 @@ impl Cli {
             ecn,
             mtu_bytes: self.mtu,
             loss: self.loss,
+            burst: self.burst_loss,
+            policer: self.policer.filter(|_| direction == Direction::Down),
             named_loss,
             jitter: self.jitter,
             seed,
             changes: self.at.iter().map(|changes| self.change(direction, changes)).collect(),
-            ..LinkConfig::new(rate, direction.delay(self.rtt), self.buffer)
+            period: self.path_trace.as_ref().and_then(PathTrace::period),
+            ..LinkConfig::new(rate, direction.delay(rtt), self.buffer)
         }
     }
 
@@ -273,6 +316,7 @@ fn queue(text: &str) -> Result<Queue, String> {
     match text {
         "drop-tail" => Ok(Queue::DropTail),
         "codel" => Ok(Queue::CoDel),
+        "pie" => Ok(Queue::Pie),
         _ => text
             .strip_prefix("step:")
             .and_then(ms)
@@ -280,10 +324,32 @@ fn queue(text: &str) -> Result<Queue, String> {
             .ok_or_else(|| {
                 let ms_max = RTT_MAX.as_millis();
                 format!(
-                    "a queue is drop-tail, codel or step:MS with 0 to {ms_max} ms, as in step:5"
+                    "a queue is drop-tail, codel, pie or step:MS with 0 to {ms_max} ms, as in step:5"
                 )
             }),
     }
+}
+
+fn burst_loss(text: &str) -> Result<BurstLoss, String> {
+    let shares: Vec<f64> =
+        text.split(',').filter_map(|share| probability(share.trim()).ok()).collect();
+    match (shares.as_slice(), text.split(',').count()) {
+        (&[enter, leave, loss], 3) if leave > 0.0 => Ok(BurstLoss { enter, leave, loss }),
+        _ => Err(format!("{}, as in 0.01,0.25,1", link::ConfigError::BurstLoss)),
+    }
+}
+
+fn policer(text: &str) -> Result<Policer, String> {
+    let parts = text.split_once(',');
+    let bytes = parts.and_then(|(_, bytes)| bytes.trim().parse().ok());
+    let (Some((mbit, _)), Some(burst_bytes)) = (parts, bytes) else {
+        return Err("a policer is a rate in Mbit/s and a burst in bytes, as in 10,50000".into());
+    };
+    Ok(Policer { rate: rate(mbit)?, burst_bytes })
+}
+
+fn path_trace(file: &str) -> Result<PathTrace, String> {
+    PathTrace::read(Path::new(file)).map_err(|error| error.to_string())
 }
 
 fn one_of(text: &str) -> Result<NonZeroU32, String> {
@@ -349,6 +415,44 @@ mod tests {
         assert_eq!((cli.down().changes, cli.up().changes), (down.to_vec(), up.to_vec()));
     }
 
+    /// Returns a folder with the trace, and the command line that plays it.
+    fn with_trace(name: &str, text: &str, extra: &str) -> Result<Cli, Stop> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let base = "link-emulator --listen 127.0.0.1:0 --to 127.0.0.1:9 --buffer 9000";
+        let args = format!("{base} {extra} --path-trace {}", file.display());
+        Cli::from_args(args.split_whitespace().map(Into::into))
+    }
+
+    #[test]
+    fn path_trace_is_the_schedule_of_both_directions() {
+        let table = "time_ms,rate_mbps,rtt_ms,loss\n0,10,40,0\n500,2,80,0.1\n900,,,\n";
+        let cli = with_trace("a.csv", table, "--rate-up 1").unwrap();
+        let (up, down) = (cli.up(), cli.down());
+        assert_eq!((down.rate.bits_per_s(), up.rate.bits_per_s()), (10_000_000, 1_000_000));
+        assert_eq!((down.delay, down.period), (Duration::from_millis(20), up.period));
+        assert_eq!(down.period, Some(Duration::from_millis(900)));
+        assert_eq!((down.changes[1].loss, down.changes[1].delay), (Some(0.1), up.changes[1].delay));
+        assert!(down.changes[1].rate.is_some() && up.changes[1].rate.is_none());
+        let opportunities = with_trace("a.down", "1\n2\n", "--rtt 40").unwrap();
+        assert_eq!(opportunities.down().changes[0].rate, opportunities.up().changes[0].rate);
+    }
+
+    #[test]
+    fn path_trace_error_names_file_line_and_way_out() {
+        for (name, text, extra, named) in [
+            ("a.down", "1\nx\n", "--rtt 40", "a.down, line 2: \"x\" is no delivery opportunity"),
+            ("a.down", "1\n", "", "--rtt is missing, and the file of --path-trace has no such"),
+            ("a.csv", "time_ms,rtt_ms\n0,40\n", "", "--rate is missing"),
+            ("a.down", "1\n", "--rtt 40 --at 5s:rate=1", "--at"),
+        ] {
+            let Err(Stop::Usage(line)) = with_trace(name, text, extra) else { panic!("{named}") };
+            assert!(line.contains(named) && line.ends_with("--help"), "{line}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+        }
+    }
+
     #[test]
     fn queue_and_jitter_apply_to_both_directions() {
         let plain = parse("").unwrap();
@@ -357,8 +461,19 @@ mod tests {
         for config in [cli.up(), cli.down()] {
             assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
         }
+        assert_eq!(parse("--queue pie").unwrap().down().queue, Queue::Pie);
         let step = Queue::Step { mark_above: Duration::from_micros(1_500) };
         assert_eq!(parse("--queue step:1.5").unwrap().up().queue, step);
+    }
+
+    #[test]
+    fn bursts_apply_to_both_directions_and_policer_to_one() {
+        let cli = parse("--burst-loss 0.01,0.25,1 --policer 10,50000").unwrap();
+        let burst = Some(BurstLoss { enter: 0.01, leave: 0.25, loss: 1.0 });
+        assert_eq!((cli.up().burst, cli.down().burst), (burst, burst));
+        let rate = Rate::from_mbit_per_s(10.0).unwrap();
+        let policer = Some(Policer { rate, burst_bytes: 50_000 });
+        assert_eq!((cli.up().policer, cli.down().policer), (None, policer));
     }
 
     #[test]
@@ -391,10 +506,14 @@ mod tests {
             ("--drop down:0", "--drop", "from 1"),
             ("--rate-up 0", "--rate-up", "0.001"),
             ("--rate-up x", "'x'", "0.001"),
+            ("--burst-loss 0.1,0.5", "--burst-loss", "as in 0.01,0.25,1"),
+            ("--burst-loss 0.1,0.5,2", "--burst-loss", "as in 0.01,0.25,1"),
+            ("--policer 10", "--policer", "as in 10,50000"),
+            ("--policer 0,5", "--policer", "0.001"),
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
-            ("--queue red", "'red'", "drop-tail, codel or step:MS"),
+            ("--queue red", "'red'", "drop-tail, codel, pie or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),
             ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),

@@ -47,9 +47,7 @@ impl Lane {
     ///
     /// If the model refuses its settings.
     pub fn new(mut config: LinkConfig, origin: Duration) -> Result<Self, ConfigError> {
-        for change in &mut config.changes {
-            change.at = change.at.saturating_add(origin);
-        }
+        config.changes_from = origin;
         Ok(Self {
             link: Link::new(config)?,
             line: DelayLine::default(),

@@ -152,6 +152,8 @@ fn name(verdict: Verdict) -> &'static str {
         Verdict::Dropped(DropReason::Random) => "dropped_random",
         Verdict::Dropped(DropReason::Buffer) => "dropped_buffer",
         Verdict::Dropped(DropReason::CoDel) => "dropped_codel",
+        Verdict::Dropped(DropReason::Pie) => "dropped_pie",
+        Verdict::Dropped(DropReason::Policer) => "dropped_policer",
         Verdict::Dropped(DropReason::Pi2) => "dropped_pi2",
     }
 }

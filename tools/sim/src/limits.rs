@@ -1,12 +1,17 @@
 //! Bounds of simulated downloads: the least time that one can take.
 
+use std::time::Duration;
+
 use report::bound::bounds_of_jump;
+use report::bound::bounds_over;
 use report::bound::Bounds;
+use report::bound::Capacity;
 use report::bound::INITIAL_WINDOW_BYTES;
 
 use crate::scenario::Controller;
 use crate::scenario::Flow;
 use crate::scenario::Mode;
+use crate::scenario::Path;
 use crate::scenario::Scenario;
 
 /// Returns the fluid bounds of one of a scenario's flows, were it alone: with the
@@ -37,10 +42,54 @@ fn half_saved_bytes(scenario: &Scenario, flow: &Flow) -> f64 {
     flow.saved.cwnd_bdp * scenario.path.bdp_bytes() / 2.0
 }
 
+/// Returns the same for a flow that starts at `start_ms`, over the rates that its path has from then
+/// on. A path that swings has its highest rate.
+pub fn bounds_from(scenario: &Scenario, flow: &Flow, start_ms: f64) -> Bounds {
+    let path = &scenario.path;
+    let Some(capacity) = capacity(path) else { return bounds(scenario, flow) };
+    let capacity = match flow.access_mbps {
+        Some(access_mbps) => capacity.capped(access_mbps),
+        None => capacity,
+    };
+    let rtt_ms = shortest_rtt_ms(path) + flow.extra_rtt_ms;
+    bounds_over(&capacity, start_ms, rtt_ms, flow.each_bytes(path), jump_bytes(scenario, flow))
+}
+
+/// Returns the rates of a path that changes at given times.
+fn capacity(path: &Path) -> Option<Capacity> {
+    let mut steps = vec![(0.0, path.rate_mbps)];
+    let changes = path.changes.iter();
+    steps.extend(changes.filter_map(|change| Some((change.at_ms, change.rate_mbps?))));
+    let Some(trace) = path.trace.as_ref().map(|file| &file.trace) else {
+        return path.swing.is_none().then(|| Capacity::new(steps, None));
+    };
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let traced: Vec<(f64, f64)> = trace
+        .steps()
+        .iter()
+        .filter_map(|step| Some((ms(step.at), step.rate?.bits_per_s() as f64 / 1e6)))
+        .collect();
+    let steps = if traced.is_empty() { steps } else { traced };
+    Some(Capacity::new(steps, trace.period().map(ms)))
+}
+
+fn shortest_rtt_ms(path: &Path) -> f64 {
+    let changed = path.changes.iter().filter_map(|change| change.rtt_ms);
+    let traced = path.trace.iter().flat_map(|file| file.trace.steps());
+    let traced: Vec<f64> = traced.filter_map(|step| Some(step.rtt?.as_secs_f64() * 1e3)).collect();
+    // Those of a trace hold from the start on.
+    let first = if traced.is_empty() { path.rtt_ms } else { f64::INFINITY };
+    changed.chain(traced).fold(first, f64::min)
+}
+
 /// Returns the bound of the flow's own mode, in ms; that of slow start only where the
 /// window does no more than double.
 pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
-    let bounds = bounds(scenario, flow);
+    own(&bounds(scenario, flow), flow)
+}
+
+/// Returns the one of `bounds` that is of the flow's own mode; see [`bound_ms`].
+pub fn own(bounds: &Bounds, flow: &Flow) -> Option<f64> {
     let gains = bounds.careful_resume_ms < bounds.slow_start_ms;
     match (flow.mode, flow.cc) {
         (Mode::CarefulResume, _) if gains => Some(bounds.careful_resume_ms),

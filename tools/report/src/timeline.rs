@@ -2,7 +2,7 @@
 
 use crate::qlog::ConnectionLog;
 use crate::qlog::Sample;
-use report::record::PhaseEntry;
+use crate::record::PhaseEntry;
 
 /// Points of one timeline, at most.
 pub const POINTS_MAX: usize = 300;
@@ -66,6 +66,7 @@ mod tests {
             bytes_in_flight: if i == 5001 { 9_000_000 } else { 700 },
             acked_bytes: (i as u64).min(9000),
             lost_packets: 0,
+            rtt_ms: None,
         };
         ConnectionLog { samples: (0..samples).map(sample).collect(), ..Default::default() }
     }

@@ -15,7 +15,7 @@ use anyhow::Context;
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
 
-use report::record::PhaseEntry;
+use crate::record::PhaseEntry;
 
 /// The connection as it was at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Sample {
     pub bytes_in_flight: u64,
     pub acked_bytes: u64,
     pub lost_packets: u64,
+    /// The latest round-trip time; none before the first.
+    pub rtt_ms: Option<f64>,
 }
 
 /// The path state that a connection was given.
@@ -108,6 +110,7 @@ struct Event<T> {
 struct Metrics {
     congestion_window: Option<u64>,
     bytes_in_flight: Option<u64>,
+    latest_rtt: Option<f64>,
     cf_lost_packets: Option<Total>,
 }
 
@@ -217,6 +220,7 @@ impl Reader {
         let now = &mut self.now;
         now.congestion_window = metrics.congestion_window.unwrap_or(now.congestion_window);
         now.bytes_in_flight = metrics.bytes_in_flight.unwrap_or(now.bytes_in_flight);
+        now.rtt_ms = metrics.latest_rtt.or(now.rtt_ms);
         now.lost_packets = lost.unwrap_or(now.lost_packets);
         self.log.samples.push(self.now);
     }

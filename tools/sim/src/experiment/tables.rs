@@ -1,0 +1,86 @@
+//! Tables of one's own experiment: figures of each group, and modes compared by seed.
+
+use std::fmt::Write;
+
+use report::page::escape;
+use report::page::note;
+use report::page::table;
+use report::stats::mean;
+use report::stats::median;
+use report::stats::number;
+use report::stats::quantile;
+
+use super::bootstrap::ratio_of_means;
+use super::groups::FlowGroup;
+use super::groups::Groups;
+use crate::outcome::FlowOutcome;
+
+/// Returns both tables.
+pub fn html(groups: &Groups) -> String {
+    let heads =
+        ["flows", "downloads", "time", "quartiles", "floor", "bound", "lost packets", "lost kB"];
+    let rows: String = groups.all.iter().map(row).collect();
+    let words = "Times to the last byte in ms, of which the median, and the first and third \
+                 quartile; floor and bound are medians as well: of a sender that knows the rate \
+                 from the first byte, and of an ideal one of the same kind. Losses are means a \
+                 download, with 95 % intervals.";
+    let mut html = format!("<h2>Figures</h2>\n{}{}", note(words), table(&heads, &rows));
+    let compared: String = groups.all.iter().filter_map(|group| compare(groups, group)).collect();
+    if !compared.is_empty() {
+        let words =
+            "Careful Resume over slow start, of the same seeds: the ratio of the means, and \
+                     in parentheses the 95 % interval of 2000 bootstrap replicates of pairs. An \
+                     interval that holds 1 shows no difference.";
+        let heads = ["flows", "pairs", "time", "lost packets", "lost bytes"];
+        html += &format!("<h2>Modes compared</h2>\n{}{}", note(words), table(&heads, &compared));
+    }
+    html
+}
+
+fn row(group: &FlowGroup) -> String {
+    let mut times = group.figures(|flow| flow.ttlb_ms);
+    times.sort_by(f64::total_cmp);
+    let mut row = format!("<tr><th>{}</th><td>{}</td>", escape(&group.label()), times.len());
+    let quantile = |share| number(quantile(&times, share), 0);
+    let _ = write!(row, "<td>{}</td>", quantile(0.5));
+    let _ = write!(row, "<td>{} to {}</td>", quantile(0.25), quantile(0.75));
+    for bound in [|flow: &FlowOutcome| flow.floor_ms, |flow: &FlowOutcome| flow.bound_ms] {
+        let middle = median(group.flows.iter().filter_map(|(_, flow)| bound(flow)));
+        let _ = write!(row, "<td>{}</td>", number(middle, 0));
+    }
+    for values in [
+        group.figures(|flow| flow.lost_packets as f64),
+        group.figures(|flow| flow.lost_bytes as f64 / 1e3),
+    ] {
+        let cell = mean(&values).map(|mean| format!("{:.1} ± {:.1}", mean.value, mean.error));
+        let _ = write!(row, "<td>{}</td>", cell.unwrap_or_default());
+    }
+    row + "</tr>\n"
+}
+
+/// Compares a group whose scenario has Careful Resume with the same of slow start: flows of that
+/// mode, and those beside them.
+fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
+    let is_careful = careful.scenario.contains("careful-resume");
+    let slow = groups.all.iter().find(|other| {
+        is_careful && other.key == careful.key && other.scenario.contains("slow-start")
+    })?;
+    let mut row = format!("<tr><th>{}</th>", escape(&careful.name));
+    for (index, figure) in FIGURES.iter().enumerate() {
+        let (first, second) = (careful.by_seed(figure), slow.by_seed(figure));
+        let pairs: Vec<(f64, f64)> =
+            first.iter().filter_map(|(seed, value)| Some((*value, *second.get(seed)?))).collect();
+        if index == 0 {
+            let _ = write!(row, "<td>{}</td>", pairs.len());
+        }
+        let found = ratio_of_means(&pairs).filter(|found| found.ratio.is_finite());
+        let cell = found.map(|r| format!("{:.3} ({:.3} to {:.3})", r.ratio, r.low, r.high));
+        let _ = write!(row, "<td>{}</td>", cell.unwrap_or_default());
+    }
+    Some(row + "</tr>\n")
+}
+
+type FlowFigure = fn(&FlowOutcome) -> f64;
+
+const FIGURES: [FlowFigure; 3] =
+    [|flow| flow.ttlb_ms, |flow| flow.lost_packets as f64, |flow| flow.lost_bytes as f64];
