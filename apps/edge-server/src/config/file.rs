@@ -105,6 +105,8 @@ pub struct Host {
     #[serde(rename = "early-hints")]
     pub early_hints: Option<Vec<EarlyHintsRule>>,
 
+    pub origin: Option<Vec<OriginRule>>,
+
     #[serde(skip)]
     pub position: Position,
 }
@@ -128,6 +130,8 @@ struct HostSpans {
     redirect: Vec<Spanned<IgnoredAny>>,
     #[serde(default, rename = "early-hints")]
     early_hints: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    origin: Vec<Spanned<IgnoredAny>>,
 }
 
 /// What clients must be, or bring, to get the paths that a pattern matches.
@@ -251,6 +255,37 @@ pub struct EarlyHintsRule {
     pub position: Position,
 }
 
+/// Server that has the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct OriginRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+    pub url: String,
+
+    /// File of the authorities that its certificate may be of; the default is those of the system.
+    pub ca: Option<PathBuf>,
+
+    /// How long it may take to connect, to respond, and for more of a response, in seconds.
+    #[serde(rename = "connect-timeout")]
+    pub connect_timeout: Option<u32>,
+    #[serde(rename = "header-timeout")]
+    pub header_timeout: Option<u32>,
+    #[serde(rename = "body-timeout")]
+    pub body_timeout: Option<u32>,
+
+    /// The most bytes of a request's content.
+    #[serde(rename = "content-bytes-max")]
+    pub content_bytes_max: Option<u64>,
+
+    /// Requests that it may have at a time.
+    #[serde(rename = "requests-max")]
+    pub requests_max: Option<u32>,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
 fn all_paths() -> String {
     "**".to_owned()
 }
@@ -349,7 +384,10 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { access, cors, header, redirect, early_hints } = spans.into_inner();
+        let HostSpans { access, cors, header, redirect, early_hints, origin } = spans.into_inner();
+        for (rule, span) in self.origin.iter_mut().flatten().zip(origin) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.early_hints.iter_mut().flatten().zip(early_hints) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -379,7 +417,9 @@ impl Host {
         let rules = || self.access.iter().flatten();
         let users = rules().filter_map(|rule| Some(("basic-auth", rule.basic_auth.as_ref()?)));
         let secrets = rules().filter_map(|rule| Some(("signed-url", rule.signed_url.as_ref()?)));
-        let all = certs.chain(keys).chain(users).chain(secrets);
+        let origins = self.origin.iter().flatten();
+        let authorities = origins.filter_map(|rule| Some(("ca", rule.ca.as_ref()?)));
+        let all = certs.chain(keys).chain(users).chain(secrets).chain(authorities);
         all.map(|(key, path)| (key, path.as_path()))
     }
 
@@ -425,6 +465,7 @@ impl Host {
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
             early_hints: joined(other.early_hints.clone(), self.early_hints),
+            origin: self.origin.or_else(|| other.origin.clone()),
             position: self.position,
         }
     }
@@ -522,6 +563,16 @@ mod tests {
             to = "/new/*"
             status = 301
 
+            [[host.origin]]
+            path = "/api/**"
+            url = "https://127.0.0.1:8443"
+            ca = "/ca.pem"
+            connect-timeout = 1
+            header-timeout = 2
+            body-timeout = 3
+            requests-max = 4
+            content-bytes-max = 5
+
             [[host]]
             names = ["www.example.org"]
             root = "/srv/example"
@@ -564,6 +615,13 @@ mod tests {
         assert_eq!(cors.position.to_string(), "line 24, column 13");
         assert_eq!(named.cors, default_host.cors);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
+        let origin = &default_host.origin.as_ref().unwrap()[0];
+        let times = [origin.connect_timeout, origin.header_timeout, origin.body_timeout];
+        assert_eq!((times, origin.requests_max), ([1, 2, 3].map(Some), Some(4)));
+        assert_eq!(origin.content_bytes_max, Some(5));
+        assert_eq!(origin.ca.as_deref(), Some(Path::new("/ca.pem")));
+        assert_eq!(origin.position.to_string(), "line 37, column 13");
+        assert_eq!(named.origin, default_host.origin);
     }
 
     #[test]
@@ -630,6 +688,14 @@ mod tests {
             (
                 "[[host]]\n[[host.cors]]\npath = '/a'",
                 &["line 2, column 1: [[host]] without names: origins is missing; add it"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\npath = '/a'",
+                &["line 2, column 1: [[host]] without names: url is missing; add it"],
+            ),
+            (
+                "[[host]]\norigin = 'http://a'",
+                &["origin: write tables, each below a line [[host.origin]]"],
             ),
             (
                 "[[host]]\nnames = ['a']\ncc = 'bbr3'",

@@ -15,7 +15,8 @@ const EXPECTED: [(&str, &str); 8] = [
 ];
 
 /// Keys of lists of tables.
-const TABLES: [&str; 6] = ["host", "access", "cors", "early-hints", "header", "redirect"];
+const TABLES: [&str; 7] =
+    ["host", "access", "cors", "early-hints", "header", "redirect", "origin"];
 
 /// Returns what is wrong at a place in the file, and what to write.
 pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {

@@ -2,6 +2,7 @@
 //! select among representations.
 
 pub mod body;
+pub mod body_stream;
 pub mod conditional;
 pub mod content_coding;
 pub mod date;

@@ -28,6 +28,9 @@ pub struct Response {
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
+    /// When it was made, as a field has it, unless that is now.
+    pub date: Option<Box<str>>,
+
     /// User whom it is for, if the request had a password, for the access log.
     pub user: Option<Box<str>>,
 
@@ -69,6 +72,7 @@ impl Response {
             fields,
             is_without_alt_svc: false,
             body,
+            date: None,
             user: None,
             rate: None,
             effect: None,
@@ -141,7 +145,10 @@ fn reason(status: u16) -> &'static str {
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        502 => "Bad Gateway",
         503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        508 => "Loop Detected",
         _ => "Internal Server Error",
     }
 }

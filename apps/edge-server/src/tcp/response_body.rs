@@ -17,6 +17,8 @@ use tokio::time::Sleep;
 
 use crate::http::body::Body;
 use crate::http::body::Chunk;
+use crate::http::body::PendingChunk;
+use crate::http::body_stream::StreamWait;
 use crate::http::response_rate::ResponseRate;
 use crate::tcp::exchange::TcpExchange;
 
@@ -27,10 +29,15 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 pub struct ResponseBody {
     body: Body,
     sent: u64,
-    length: u64,
+
+    /// Absent if only the end of the body tells.
+    length: Option<u64>,
 
     /// Read of the next chunk from disk.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+
+    /// Wait for more of a stream.
+    streaming: Option<StreamWait>,
 
     /// Absent if the connection gets it as fast as it takes it.
     rate: Option<Box<ResponseRate>>,
@@ -49,9 +56,9 @@ impl ResponseBody {
         with_content: bool,
         exchange: TcpExchange,
     ) -> Self {
-        let length = if with_content { body.length() } else { 0 };
-        let (reading, waiting) = (None, None);
-        let mut body = Self { body, sent: 0, length, reading, rate, waiting, exchange };
+        let length = if with_content { body.length() } else { Some(0) };
+        let (reading, streaming, waiting) = (None, None, None);
+        let mut body = Self { body, sent: 0, length, reading, streaming, rate, waiting, exchange };
         body.note_sent(0);
         body
     }
@@ -61,12 +68,18 @@ impl ResponseBody {
         if let Some(rate) = &mut self.rate {
             rate.on_sent(bytes);
         }
-        self.exchange.on_sent(bytes, self.sent == self.length);
+        let is_complete = self.is_complete();
+        self.exchange.on_sent(bytes, is_complete);
+    }
+
+    /// Returns whether the connection has got all, as far as is known by now.
+    fn is_complete(&self) -> bool {
+        self.length.or_else(|| self.body.length()) == Some(self.sent)
     }
 
     /// Returns how many bytes the connection may get, once the rate allows any.
     fn poll_rate(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        let left_bytes = self.length - self.sent;
+        let left_bytes = self.length.map_or(u64::MAX, |length| length - self.sent);
         let Some(rate) = &mut self.rate else { return Poll::Ready(CHUNK_BYTES_MAX) };
         loop {
             match rate.poll(left_bytes, clock::now()) {
@@ -91,14 +104,21 @@ impl ResponseBody {
                 self.reading = None;
                 self.body.supply(self.sent, read.map_err(io::Error::other)??);
             }
+            if let Some(streaming) = &self.streaming {
+                self.exchange.set_awaiting_origin(true);
+                ready!(streaming.poll(cx));
+                self.exchange.set_awaiting_origin(false);
+                self.streaming = None;
+            }
             let bytes_max = ready!(self.poll_rate(cx));
             match self.body.chunk(self.sent, bytes_max)? {
                 Chunk::Ready(bytes) => {
                     return Poll::Ready(Ok(self.exchange.send_buffer().keep(bytes)));
                 }
-                Chunk::Pending(range) => {
+                Chunk::Pending(PendingChunk::File(range)) => {
                     self.reading = Some(tokio::task::spawn_blocking(move || range.read()));
                 }
+                Chunk::Pending(PendingChunk::Stream(wait)) => self.streaming = Some(wait),
             }
         }
     }
@@ -116,6 +136,11 @@ impl http_body::Body for ResponseBody {
             return Poll::Ready(None);
         }
         let bytes = ready!(self.poll_chunk(cx))?;
+        if bytes.is_empty() {
+            // The end of a stream.
+            self.note_sent(0);
+            return Poll::Ready(None);
+        }
         self.note_sent(bytes.len() as u64);
         let sent = self.sent;
         self.body.release(sent);
@@ -123,10 +148,11 @@ impl http_body::Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.sent == self.length
+        self.is_complete()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.length - self.sent)
+        self.length
+            .map_or_else(SizeHint::default, |length| SizeHint::with_exact(length - self.sent))
     }
 }

@@ -1,0 +1,207 @@
+//! Forwarded request: its way to the origin, and that of the response back, as fast as the client takes
+//! it. It ends with its client.
+
+use std::future::poll_fn;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::ready;
+use std::task::Context;
+use std::task::Poll;
+
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_LENGTH;
+use hyper::header::TRANSFER_ENCODING;
+use hyper::Method;
+use hyper::Request;
+use log::debug;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::content::access::AccessGrant;
+use crate::content::origin::error::OriginError;
+use crate::content::origin::error::OriginOutcome;
+use crate::content::origin::fields::from_origin;
+use crate::content::origin::server::OriginServer;
+use crate::content::origin::upload::OriginContent;
+use crate::http::body::Body;
+use crate::http::body_stream::stream;
+use crate::http::body_stream::Abandoned;
+use crate::http::body_stream::StreamReader;
+use crate::http::body_stream::StreamWriter;
+use crate::http::response::Response;
+
+type OriginResult = Result<Response, OriginError>;
+
+/// Request that an origin is to respond to.
+#[derive(Debug)]
+pub struct ForwardedRequest {
+    pub origin: Arc<OriginServer>,
+    pub request: Request<OriginContent>,
+    pub client: IpAddr,
+
+    /// What the access rules grant.
+    pub grant: AccessGrant,
+}
+
+/// Response of an origin that has not begun. The request ends when it is dropped.
+pub struct PendingForward {
+    result: oneshot::Receiver<OriginResult>,
+    grant: AccessGrant,
+}
+
+/// Response of an origin, whose content may still come, or the reason why there is none.
+#[derive(Debug)]
+pub struct ForwardedResponse {
+    pub result: OriginResult,
+    pub grant: AccessGrant,
+}
+
+impl ForwardedRequest {
+    /// Returns where the content of the request is to go, if it has some. It may have a length.
+    pub fn upload(&mut self, length: Option<u64>) -> StreamWriter {
+        let (writer, reader) = stream(length);
+        *self.request.body_mut() = OriginContent::new(reader, self.origin.content_bytes_max);
+        writer
+    }
+
+    /// Returns whether it reads alone, and so has no content that matters.
+    pub fn is_safe(&self) -> bool {
+        [Method::GET, Method::HEAD].contains(self.request.method())
+    }
+
+    /// Sends the request on a thread for origins.
+    pub fn send(self) -> PendingForward {
+        let Self { origin, request, client, grant } = self;
+        let (sender, result) = oneshot::channel();
+        match origin.take_vacancy(client) {
+            Some(permit) => drop(origin.runtime.spawn(async move {
+                let _permit = permit;
+                let outcome = forward(&origin, request, sender).await;
+                outcome.count();
+            })),
+            None => {
+                OriginOutcome::Busy.count();
+                // The receiver is here.
+                let _ = sender.send(Err(OriginError::Busy));
+            }
+        }
+        PendingForward { result, grant }
+    }
+}
+
+impl Future for PendingForward {
+    type Output = ForwardedResponse;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = ready!(Pin::new(&mut self.result).poll(cx));
+        let ended = |_| Err(OriginError::Malformed("its task has ended".to_owned()));
+        let result = result.unwrap_or_else(ended);
+        Poll::Ready(ForwardedResponse { result, grant: std::mem::take(&mut self.grant) })
+    }
+}
+
+/// Forwards a request and its response. Returns how that ended.
+async fn forward(
+    origin: &OriginServer,
+    request: Request<OriginContent>,
+    mut sender: oneshot::Sender<OriginResult>,
+) -> OriginOutcome {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let fetched = tokio::select! {
+        biased;
+        () = sender.closed() => return OriginOutcome::Cancelled,
+        fetched = origin.fetch(request) => fetched,
+    };
+    let response = match fetched {
+        Ok(response) => response,
+        Err(e) => {
+            debug!("{method} {uri}: {e}");
+            let outcome = e.outcome();
+            // Fails if the client has gone meanwhile.
+            let _ = sender.send(Err(e));
+            return outcome;
+        }
+    };
+    let (head, content) = response.into_parts();
+    let (body, writer) = body_of(&method, &head, &content);
+    let (fields, date) = from_origin(&head.headers);
+    let response = Response { fields, date, ..Response::new(head.status.as_u16(), body) };
+    if sender.send(Ok(response)).is_err() {
+        return OriginOutcome::Cancelled;
+    }
+    let Some(writer) = writer else { return OriginOutcome::Complete };
+    match copy(content, writer, origin).await {
+        Ok(()) => OriginOutcome::Complete,
+        Err(CopyError::Abandoned) => OriginOutcome::Cancelled,
+        Err(CopyError::Broken(why)) => {
+            debug!("{method} {uri}: the response breaks off: {why}");
+            OriginOutcome::Broken
+        }
+    }
+}
+
+/// Returns the body of a response, and what writes it if it has content.
+fn body_of(
+    method: &Method,
+    head: &hyper::http::response::Parts,
+    content: &Incoming,
+) -> (Body, Option<StreamWriter>) {
+    if *method == Method::HEAD {
+        return (unsent_body(head), None);
+    }
+    if [204, 304].contains(&head.status.as_u16()) {
+        return (Body::empty(), None);
+    }
+    let (writer, reader) = stream(content.size_hint().exact());
+    (Body::of_stream(reader), Some(writer))
+}
+
+/// Returns the body that a response to a HEAD is about, which has a length at most.
+fn unsent_body(head: &hyper::http::response::Parts) -> Body {
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = length.filter(|_| !head.headers.contains_key(TRANSFER_ENCODING));
+    let (_, reader): (_, StreamReader) = stream(length.and_then(|text| text.parse().ok()));
+    Body::of_stream(reader)
+}
+
+/// Reason why a response is not copied as a whole.
+enum CopyError {
+    Abandoned,
+    Broken(String),
+}
+
+impl From<Abandoned> for CopyError {
+    fn from(_: Abandoned) -> Self {
+        Self::Abandoned
+    }
+}
+
+/// Copies content as far as there is room for it: until then the origin's socket is not read.
+async fn copy(
+    mut content: Incoming,
+    writer: StreamWriter,
+    origin: &OriginServer,
+) -> Result<(), CopyError> {
+    loop {
+        writer.room().await?;
+        let next = poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
+        let frame = tokio::select! {
+            biased;
+            () = writer.abandoned() => return Err(CopyError::Abandoned),
+            frame = timeout(origin.body_time, next) => frame,
+        };
+        match frame {
+            Err(_) => return Err(CopyError::Broken("it stalls".to_owned())),
+            Ok(None) => {
+                writer.finish();
+                return Ok(());
+            }
+            Ok(Some(Err(e))) => return Err(CopyError::Broken(e.to_string())),
+            // Trailers are left out.
+            Ok(Some(Ok(frame))) => frame.into_data().into_iter().for_each(|data| writer.push(data)),
+        }
+    }
+}
