@@ -261,7 +261,27 @@ pub struct EarlyHintsRule {
 pub struct OriginRule {
     #[serde(default = "all_paths")]
     pub path: String,
-    pub url: String,
+
+    /// Its upstreams, each of which has all of the paths.
+    #[serde(deserialize_with = "one_url_or_several")]
+    pub url: Vec<String>,
+
+    /// How requests are spread among them.
+    #[serde(default)]
+    pub balance: OriginBalance,
+
+    /// Failures in a while after which an upstream gets no requests.
+    #[serde(rename = "failures-max")]
+    pub failures_max: Option<u32>,
+
+    /// Path that healthy upstreams have, and how often it is asked for, in seconds.
+    #[serde(rename = "health-path")]
+    pub health_path: Option<String>,
+    #[serde(rename = "health-interval")]
+    pub health_interval: Option<u32>,
+
+    #[serde(default, rename = "http-version")]
+    pub http_version: OriginHttpVersion,
 
     /// File of the authorities that its certificate may be of; the default is those of the system.
     pub ca: Option<PathBuf>,
@@ -284,6 +304,34 @@ pub struct OriginRule {
 
     #[serde(skip)]
     pub position: Position,
+}
+
+/// How requests are spread among the upstreams of an origin.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginBalance {
+    /// To the one that has the fewest.
+    #[default]
+    LeastConnections,
+
+    /// Those for a path to the same one.
+    ConsistentHash,
+}
+
+/// Version of HTTP that an origin is spoken to in.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum OriginHttpVersion {
+    /// The later one of those that it has, by ALPN; without TLS 1.1.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+
+    #[serde(rename = "1.1")]
+    Http11,
+
+    /// Without TLS by prior knowledge.
+    #[serde(rename = "2")]
+    Http2,
 }
 
 fn all_paths() -> String {
@@ -360,6 +408,23 @@ fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
             "names: the list is empty; write a name, or leave the key out to serve all other names",
         )),
         false => Ok(names),
+    }
+}
+
+/// Reads a URL, or a list of them.
+fn one_url_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a URL, or a list of URLs")]
+    enum OneOrSeveralUrls {
+        One(String),
+        Several(Vec<String>),
+    }
+    match OneOrSeveralUrls::deserialize(deserializer)? {
+        OneOrSeveralUrls::One(url) => Ok(vec![url]),
+        OneOrSeveralUrls::Several(urls) if urls.is_empty() => {
+            Err(serde::de::Error::custom("url: the list is empty; write http://host:port"))
+        }
+        OneOrSeveralUrls::Several(urls) => Ok(urls),
     }
 }
 
@@ -565,7 +630,12 @@ mod tests {
 
             [[host.origin]]
             path = "/api/**"
-            url = "https://127.0.0.1:8443"
+            url = ["https://127.0.0.1:8443", "https://127.0.0.1:8444"]
+            balance = "consistent-hash"
+            failures-max = 6
+            health-path = "/health"
+            health-interval = 7
+            http-version = "2"
             ca = "/ca.pem"
             connect-timeout = 1
             header-timeout = 2
@@ -619,6 +689,11 @@ mod tests {
         let times = [origin.connect_timeout, origin.header_timeout, origin.body_timeout];
         assert_eq!((times, origin.requests_max), ([1, 2, 3].map(Some), Some(4)));
         assert_eq!(origin.content_bytes_max, Some(5));
+        assert_eq!(origin.url, ["https://127.0.0.1:8443", "https://127.0.0.1:8444"]);
+        assert_eq!(origin.balance, OriginBalance::ConsistentHash);
+        assert_eq!(origin.http_version, OriginHttpVersion::Http2);
+        let health = (origin.failures_max, origin.health_path.as_deref(), origin.health_interval);
+        assert_eq!(health, (Some(6), Some("/health"), Some(7)));
         assert_eq!(origin.ca.as_deref(), Some(Path::new("/ca.pem")));
         assert_eq!(origin.position.to_string(), "line 37, column 13");
         assert_eq!(named.origin, default_host.origin);
@@ -692,6 +767,18 @@ mod tests {
             (
                 "[[host]]\n[[host.origin]]\npath = '/a'",
                 &["line 2, column 1: [[host]] without names: url is missing; add it"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = 1",
+                &["line 3, column 7: [[host]] without names: write a URL, or a list of URLs"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = []",
+                &["line 3, column 7: [[host]] without names: url: the list is empty; write http://host:port"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = 'http://a'\nbalance = 'x'",
+                &["line 4, column 11", "balance", "least-connections", "consistent-hash"],
             ),
             (
                 "[[host]]\norigin = 'http://a'",

@@ -392,7 +392,7 @@ impl VirtualHost {
             return Handling::Respond(self.refuse(413, request));
         }
         let address = (client.addresses)().first().copied();
-        let uri = address.zip(origin.uri(&target).ok());
+        let uri = address.zip(uri_of(request.authority, &target));
         let Some((address, uri)) = uri else { return Handling::Respond(self.refuse(400, request)) };
         let forwarded_client = ForwardedClient {
             address,
@@ -674,6 +674,12 @@ impl VirtualHost {
             _ => format!("{error} in {root}; name a readable file"),
         })
     }
+}
+
+/// Returns the URI of an encoded path and a query, if it is one.
+fn uri_of(authority: &str, target: &str) -> Option<hyper::Uri> {
+    let uri = hyper::Uri::builder().scheme("https").authority(authority);
+    uri.path_and_query(target).build().ok()
 }
 
 /// Warns once of each reason why requests can open no file.

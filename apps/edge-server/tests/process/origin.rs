@@ -1,6 +1,7 @@
 //! Origins over HTTP/3, HTTP/2 and HTTP/1.1: good ones, and ones that break every rule.
 
 mod scripted;
+mod upstreams;
 
 use std::fs;
 use std::io::Read;

@@ -92,7 +92,7 @@ impl fmt::Display for OriginError {
 
 impl OriginOutcome {
     /// Names of the outcomes in metrics, in their order.
-    const NAMES: [&str; 8] =
+    pub const NAMES: [&str; 8] =
         ["complete", "unreachable", "timeout", "malformed", "busy", "loop", "broken", "cancelled"];
 
     /// Counts a request.

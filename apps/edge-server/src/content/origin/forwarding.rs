@@ -24,6 +24,7 @@ use crate::content::access::AccessGrant;
 use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::fields::from_origin;
+use crate::content::origin::server::OriginResponse;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
 use crate::http::body::Body;
@@ -115,8 +116,8 @@ async fn forward(
         () = sender.closed() => return OriginOutcome::Cancelled,
         fetched = origin.fetch(request) => fetched,
     };
-    let response = match fetched {
-        Ok(response) => response,
+    let OriginResponse { response, lease, request } = match fetched {
+        Ok(fetched) => fetched,
         Err(e) => {
             debug!("{method} {uri}: {e}");
             let outcome = e.outcome();
@@ -132,12 +133,20 @@ async fn forward(
     if sender.send(Ok(response)).is_err() {
         return OriginOutcome::Cancelled;
     }
-    let Some(writer) = writer else { return OriginOutcome::Complete };
-    match copy(content, writer, origin).await {
-        Ok(()) => OriginOutcome::Complete,
+    let copied = match writer {
+        Some(writer) => copy(content, writer, origin).await,
+        None => Ok(()),
+    };
+    match copied {
+        Ok(()) => {
+            lease.release();
+            request.end(OriginOutcome::Complete);
+            OriginOutcome::Complete
+        }
         Err(CopyError::Abandoned) => OriginOutcome::Cancelled,
         Err(CopyError::Broken(why)) => {
             debug!("{method} {uri}: the response breaks off: {why}");
+            request.fail(OriginOutcome::Broken, &format!("a response breaks off: {why}"));
             OriginOutcome::Broken
         }
     }
@@ -190,7 +199,11 @@ async fn copy(
         let next = poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
         let frame = tokio::select! {
             biased;
-            () = writer.abandoned() => return Err(CopyError::Abandoned),
+            // A client that has the whole of a known length waits for nothing else.
+            () = writer.abandoned() => match content.size_hint().exact() {
+                Some(0) => return Ok(()),
+                _ => return Err(CopyError::Abandoned),
+            },
             frame = timeout(origin.body_time, next) => frame,
         };
         match frame {
@@ -202,6 +215,10 @@ async fn copy(
             Ok(Some(Err(e))) => return Err(CopyError::Broken(e.to_string())),
             // Trailers are left out.
             Ok(Some(Ok(frame))) => frame.into_data().into_iter().for_each(|data| writer.push(data)),
+        }
+        if content.is_end_stream() {
+            writer.finish();
+            return Ok(());
         }
     }
 }

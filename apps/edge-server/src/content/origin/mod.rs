@@ -1,11 +1,19 @@
 //! Origins of a virtual host: servers that have some of its paths. Requests for those are forwarded.
 
+mod attempt;
+mod balance;
 mod connector;
 pub mod error;
 pub mod fields;
 pub mod forwarding;
+mod health;
+mod health_check;
+mod pool;
+mod runtime;
 pub mod server;
+mod shared_servers;
 pub mod upload;
+pub mod upstream;
 mod vacancies;
 
 use std::sync::Arc;
@@ -57,6 +65,6 @@ pub fn is_forwarded(method: &str) -> bool {
 impl PathOrigin {
     fn new(rule: &OriginRule, lengths: PrefixLengths) -> anyhow::Result<Self> {
         let path = PathPattern::new("origin", &rule.path)?;
-        Ok(Self { path, origin: Arc::new(OriginServer::new(rule, lengths)?) })
+        Ok(Self { path, origin: shared_servers::find_or_create(rule, lengths)? })
     }
 }

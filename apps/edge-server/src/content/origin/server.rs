@@ -1,45 +1,43 @@
-//! Origin server: its address and time-outs, and the connections to it, which requests share.
+//! Origin server: its upstreams, its time-outs, and how a request is answered by one of them.
 
-use std::error::Error;
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
 use hyper::body::Incoming;
-use hyper::http::uri::PathAndQuery;
-use hyper::http::uri::Scheme;
 use hyper::Request;
 use hyper::Response;
-use hyper::StatusCode;
-use hyper::Uri;
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use hyper_util::rt::TokioTimer;
+use log::debug;
 use quiche::path_state::PrefixLengths;
-use tokio::runtime;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::admission::connection_limits::subnet_of;
-use crate::admission::thread_priority;
+use crate::config::file::OriginBalance;
 use crate::config::file::OriginRule;
-use crate::content::origin::connector::OriginConnector;
+use crate::content::origin::attempt::attempt;
+use crate::content::origin::attempt::AttemptError;
+use crate::content::origin::attempt::SentExtent;
+use crate::content::origin::balance::choose;
 use crate::content::origin::error::OriginError;
+use crate::content::origin::health_check::look_after;
+use crate::content::origin::health_check::HealthCheck;
+use crate::content::origin::pool::OriginLease;
+use crate::content::origin::runtime::runtime;
+use crate::content::origin::upload::ContentMonitor;
 use crate::content::origin::upload::OriginContent;
+use crate::content::origin::upstream::Upstream;
+use crate::content::origin::upstream::UpstreamRequest;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::content::origin::vacancies::OriginVacancies;
-use crate::http::body_stream::StreamMonitor;
-use crate::http::request;
-use crate::http::request::FieldLine;
 
 /// Time-outs of a rule that names none, in seconds: less than the idle time-out of a QUIC connection, so that
 /// clients get the error.
@@ -57,30 +55,25 @@ const REQUESTS_MAX: u32 = 65_536;
 /// The most bytes of a request's content by default.
 const CONTENT_BYTES_MAX: u64 = 1 << 30;
 
-/// How long a connection without a request is kept, and how many are.
-const IDLE_TIME: Duration = Duration::from_secs(30);
-const IDLE_CONNECTIONS_MAX: usize = 64;
+/// Upstreams of an origin at most.
+const UPSTREAMS_MAX: usize = 64;
 
-/// Largest header section of a response, in bytes (RFC 9114, 4.2.2): with fields that are added, clients of
-/// later versions take it.
-const FIELDS_BYTES_MAX: usize = 12 << 10;
+/// Failures that put an upstream out by default, and at most.
+const FAILURES: u32 = 5;
+const FAILURES_MAX: u32 = 1000;
 
-/// Largest read from an origin, in bytes.
-const READ_BYTES_MAX: usize = 64 << 10;
-
-/// The process has one thread for so many processors, and at most so many threads.
-const PROCESSORS_PER_THREAD: usize = 2;
-const THREADS_MAX: usize = 8;
-
-/// Threads of all origins, which a reload keeps.
-static RUNTIME: Mutex<Option<&'static Runtime>> = Mutex::new(None);
+/// How often a request is sent to one upstream, and to several, at most.
+const ATTEMPTS_OF_ONE: usize = 2;
+const ATTEMPTS_OF_SEVERAL: usize = 3;
 
 /// Client of one origin.
 #[derive(Debug)]
 pub struct OriginServer {
-    scheme: Scheme,
-    authority: String,
-    client: Client<OriginConnector, OriginContent>,
+    pub upstreams: Vec<Arc<Upstream>>,
+    balance: OriginBalance,
+
+    /// Number of the next request.
+    turn: AtomicUsize,
     pub runtime: &'static Runtime,
 
     vacancies: Arc<OriginVacancies>,
@@ -92,6 +85,14 @@ pub struct OriginServer {
     pub content_bytes_max: u64,
 }
 
+/// Response of an upstream that has begun, and what it keeps busy.
+#[derive(Debug)]
+pub struct OriginResponse {
+    pub response: Response<Incoming>,
+    pub lease: OriginLease,
+    pub request: UpstreamRequest,
+}
+
 impl OriginServer {
     /// Returns the client of the origin that a rule names.
     ///
@@ -99,38 +100,32 @@ impl OriginServer {
     ///
     /// One line that names the invalid key.
     pub fn new(rule: &OriginRule, prefix_lengths: PrefixLengths) -> anyhow::Result<Self> {
-        let OriginRule { url, connect_timeout, header_timeout, body_timeout, .. } = rule;
-        let (scheme, authority) = place_of(url)?;
-        let has_tls = scheme == Scheme::HTTPS;
-        ensure!(has_tls || rule.ca.is_none(), "origin: ca is for https; leave it out");
-        let connect_time = time("connect-timeout", *connect_timeout, CONNECT_SECONDS)?;
-        let header_time = time("header-timeout", *header_timeout, HEADER_SECONDS)?;
-        let body_time = time("body-timeout", *body_timeout, BODY_SECONDS)?;
-        let content_bytes_max = rule.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX);
+        let is_https = |url: &String| url.starts_with("https:");
+        let has_tls = rule.ca.is_none() || rule.url.iter().all(is_https);
+        ensure!(has_tls, "origin: ca is for https; leave it out");
+        let connect_time = time("connect-timeout", rule.connect_timeout, CONNECT_SECONDS)?;
+        let failures_max = rule.failures_max.unwrap_or(FAILURES);
+        within("failures-max", failures_max, FAILURES_MAX)?;
         let requests_max = rule.requests_max.unwrap_or(REQUESTS);
-        ensure!(
-            (1..=REQUESTS_MAX).contains(&requests_max),
-            "origin: requests-max = {requests_max}: write 1 to {REQUESTS_MAX}"
-        );
+        within("requests-max", requests_max, REQUESTS_MAX)?;
+        let count = rule.url.len();
+        ensure!(count <= UPSTREAMS_MAX, "origin: url has {count}: write at most {UPSTREAMS_MAX}");
+        let upstream = |url: &String| Upstream::new(url, rule, connect_time, failures_max);
+        let upstreams = rule.url.iter().map(|url| Ok(Arc::new(upstream(url)?)));
+        let upstreams: Vec<_> = upstreams.collect::<anyhow::Result<_>>()?;
+        let check = HealthCheck::new(rule)?;
         let runtime = runtime().context("cannot start threads for origins")?;
-        let connector = OriginConnector::new(&scheme, rule.ca.as_deref(), connect_time)?;
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIME)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .http1_max_buf_size(READ_BYTES_MAX)
-            .build(connector);
-        let vacancies = Arc::new(OriginVacancies::new(requests_max as usize));
+        upstreams.iter().for_each(|upstream| look_after(upstream, check.clone(), runtime));
         Ok(Self {
-            scheme,
-            authority,
-            client,
+            upstreams,
+            balance: rule.balance,
+            turn: AtomicUsize::new(0),
             runtime,
-            vacancies,
+            vacancies: Arc::new(OriginVacancies::new(requests_max as usize)),
             prefix_lengths,
-            header_time,
-            body_time,
-            content_bytes_max,
+            header_time: time("header-timeout", rule.header_timeout, HEADER_SECONDS)?,
+            body_time: time("body-timeout", rule.body_timeout, BODY_SECONDS)?,
+            content_bytes_max: rule.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX),
         })
     }
 
@@ -139,19 +134,8 @@ impl OriginServer {
         self.vacancies.try_take(subnet_of(client, self.prefix_lengths))
     }
 
-    /// Returns where the origin has a target: an encoded path and a query.
-    ///
-    /// # Errors
-    ///
-    /// It is no target of HTTP/1.1.
-    pub fn uri(&self, target: &str) -> Result<Uri, hyper::http::Error> {
-        let target: PathAndQuery = target.parse()?;
-        let uri = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.as_str());
-        uri.path_and_query(target).build()
-    }
-
-    /// Sends a request, and returns the response once it has begun. A request on a connection that
-    /// ends before is sent once more if it changes nothing (RFC 9110, 9.2.2).
+    /// Sends a request, and returns the response once it has begun. After a failure another upstream
+    /// gets the request, if that may be (RFC 9110, 9.2.2).
     ///
     /// # Errors
     ///
@@ -159,24 +143,75 @@ impl OriginServer {
     pub async fn fetch(
         &self,
         request: Request<OriginContent>,
-    ) -> Result<Response<Incoming>, OriginError> {
-        let (again, monitor) = (repetition(&request), request.body().monitor());
-        let fetching = async {
-            match (self.client.request(request).await, again) {
-                (Err(e), Some(again)) if has_ended(&e) => self.client.request(again).await,
-                (result, _) => result,
+    ) -> Result<OriginResponse, OriginError> {
+        let current = Mutex::new(None);
+        let monitor = request.body().monitor();
+        let fetching = self.fetch_anywhere(request, &current);
+        let fetched = self.in_time(fetching, &monitor).await;
+        let current = current.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let fetched = fetched.unwrap_or(Err(OriginError::Timeout));
+        match (fetched, current) {
+            (Ok((response, lease)), Some(request)) => {
+                request.on_response();
+                Ok(OriginResponse { response, lease, request })
             }
-        };
-        let fetched = self.in_time(fetching, monitor).await.ok_or(OriginError::Timeout)?;
-        let response = fetched.map_err(|e| error(&e))?;
-        match response.status() {
-            StatusCode::SWITCHING_PROTOCOLS => {
-                Err(OriginError::Malformed("101, which was not asked for".to_owned()))
+            (Err(error), Some(request)) => {
+                request.fail(error.outcome(), &error.to_string());
+                Err(error)
             }
-            _ if section_bytes(&response) > FIELDS_BYTES_MAX => Err(OriginError::Malformed(
-                format!("a header of more than {FIELDS_BYTES_MAX} bytes"),
-            )),
-            _ => Ok(response),
+            (Err(error), None) => Err(error),
+            (Ok(_), None) => Err(OriginError::Malformed("a request is lost".to_owned())),
+        }
+    }
+
+    /// Tries upstreams until there is a response. The request that one has is the current one.
+    async fn fetch_anywhere(
+        &self,
+        request: Request<OriginContent>,
+        current: &Mutex<Option<UpstreamRequest>>,
+    ) -> Result<(Response<Incoming>, OriginLease), OriginError> {
+        let (head, mut content) = request.into_parts();
+        let monitor = content.monitor();
+        let mut tried = Vec::new();
+        loop {
+            let index = self.choose(&tried, head.uri.path());
+            let upstream = &self.upstreams[index];
+            let set = |request| {
+                let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::replace(&mut *current, request)
+            };
+            set(Some(upstream.begin()));
+            let is_fresh = !tried.is_empty();
+            tried.push(index);
+            let failed = match attempt(upstream, head.clone(), content, is_fresh).await {
+                Ok(fetched) => return Ok(fetched),
+                Err(failed) => failed,
+            };
+            let method = &head.method;
+            debug!("{method} {}: {}: {}", head.uri, upstream.url, failed.error);
+            let request = set(None);
+            let may_follow =
+                failed.extent.allows_another(method) && self.has_another(&failed, &tried);
+            note_failure(request, &failed);
+            match monitor.again().filter(|_| may_follow) {
+                Some(again) => content = again,
+                None => return Err(failed.error),
+            }
+        }
+    }
+
+    fn choose(&self, tried: &[usize], path: &str) -> usize {
+        let candidates = self.upstreams.iter().enumerate();
+        let candidates = candidates.map(|(at, upstream)| upstream.candidate(tried.contains(&at)));
+        let candidates: Vec<_> = candidates.collect();
+        choose(&candidates, self.balance, path, self.turn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns whether there is another upstream to try, or another connection.
+    fn has_another(&self, failed: &AttemptError, tried: &[usize]) -> bool {
+        match self.upstreams.len() {
+            1 => failed.extent != SentExtent::Unconnected && tried.len() < ATTEMPTS_OF_ONE,
+            _ => tried.len() < ATTEMPTS_OF_SEVERAL,
         }
     }
 
@@ -185,16 +220,15 @@ impl OriginServer {
     async fn in_time<T>(
         &self,
         fetching: impl Future<Output = T>,
-        monitor: Option<StreamMonitor>,
+        monitor: &ContentMonitor,
     ) -> Option<T> {
         let mut fetching = pin!(fetching);
-        let look = || monitor.as_ref().map(StreamMonitor::progress);
-        let mut before = look();
+        let mut before = monitor.progress();
         loop {
             if let Ok(fetched) = timeout(self.header_time, &mut fetching).await {
                 return Some(fetched);
             }
-            let now = look()?;
+            let now = monitor.progress()?;
             let awaits_client = now.is_empty && !now.is_ended;
             if !awaits_client && before == Some(now) {
                 return None;
@@ -204,53 +238,16 @@ impl OriginServer {
     }
 }
 
-/// Returns a request to be sent once more, if it is safe and without content.
-fn repetition(request: &Request<OriginContent>) -> Option<Request<OriginContent>> {
-    if !request.body().is_none() || !request.method().is_safe() {
-        return None;
+/// Notes that an upstream has not responded. An idle connection may end at any time.
+fn note_failure(request: Option<UpstreamRequest>, failed: &AttemptError) {
+    let Some(request) = request else { return };
+    let is_content = matches!(failed.error, OriginError::Content { .. });
+    let is_stale = failed.is_reused && failed.extent != SentExtent::Final;
+    let is_refused = failed.extent == SentExtent::Unhandled;
+    match is_content || is_stale || is_refused {
+        true => request.end(failed.error.outcome()),
+        false => request.fail(failed.error.outcome(), &failed.error.to_string()),
     }
-    let mut again = Request::new(OriginContent::default());
-    *again.method_mut() = request.method().clone();
-    *again.uri_mut() = request.uri().clone();
-    *again.headers_mut() = request.headers().clone();
-    Some(again)
-}
-
-/// Returns the size of a header section, in bytes.
-fn section_bytes(response: &Response<Incoming>) -> usize {
-    let lines = response.headers().iter();
-    let lines = lines
-        .map(|(name, value)| FieldLine { name: name.as_str().as_bytes(), value: value.as_bytes() });
-    request::section_bytes(lines)
-}
-
-/// Returns the threads of all origins.
-fn runtime() -> io::Result<&'static Runtime> {
-    let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(runtime) = *shared {
-        return Ok(runtime);
-    }
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads((processors / PROCESSORS_PER_THREAD).clamp(1, THREADS_MAX))
-        .thread_name("origin")
-        .on_thread_start(|| thread_priority::lower(thread_priority::BELOW_EVENT_LOOPS))
-        .enable_all()
-        .build()?;
-    Ok(*shared.insert(Box::leak(Box::new(runtime))))
-}
-
-/// Returns scheme, and host and port, of a URL.
-fn place_of(url: &str) -> anyhow::Result<(Scheme, String)> {
-    let uri: Option<Uri> = url.parse().ok();
-    let parts = uri.map(Uri::into_parts).unwrap_or_default();
-    let scheme = parts.scheme.filter(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-    let is_root = parts.path_and_query.as_ref().is_none_or(|path| path == "/");
-    let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
-    let authority = authority.filter(|authority| !authority.host().is_empty());
-    let authority = authority.filter(|_| is_root && !url.contains('#'));
-    let place = scheme.zip(authority.map(|authority| authority.to_string()));
-    place.with_context(|| format!("origin: url = '{url}': write http://host:port or https://host"))
 }
 
 fn time(key: &str, seconds: Option<u32>, default: u32) -> anyhow::Result<Duration> {
@@ -260,40 +257,9 @@ fn time(key: &str, seconds: Option<u32>, default: u32) -> anyhow::Result<Duratio
     Ok(Duration::from_secs(seconds.into()))
 }
 
-/// Returns whether the connection has ended before a response: an origin may end one that it has not
-/// needed for a while just when it is needed.
-fn has_ended(error: &legacy::Error) -> bool {
-    let is_reset = |error: &io::Error| {
-        matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
-    };
-    !error.is_connect()
-        && causes(error).any(|cause| {
-            cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
-                || cause.downcast_ref().is_some_and(is_reset)
-        })
-}
-
-fn error(error: &legacy::Error) -> OriginError {
-    let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
-    let why = causes(error).last().map_or_else(|| error.to_string(), ToString::to_string);
-    let of_kind = |kind| move |error: &io::Error| error.kind() == kind;
-    let is_of = |kind| causes(error).any(|cause| cause.downcast_ref().is_some_and(of_kind(kind)));
-    let is_too_long = is_of(io::ErrorKind::FileTooLarge);
-    let is_user = |error: &hyper::Error| error.is_user();
-    if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_user)) {
-        return OriginError::Content { is_too_long };
-    }
-    match error.is_connect() {
-        true if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_late)) => {
-            OriginError::Timeout
-        }
-        true => OriginError::Unreachable(why),
-        false => OriginError::Malformed(why),
-    }
-}
-
-fn causes<'a>(error: &'a legacy::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| (*cause).source())
+fn within(key: &str, value: u32, most: u32) -> anyhow::Result<()> {
+    ensure!((1..=most).contains(&value), "origin: {key} = {value}: write 1 to {most}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -315,6 +281,14 @@ mod tests {
                 Some("origin: cannot use ca = '/nonexistent'; na"),
             ),
             ("url = 'a:80'", Some("origin: url = 'a:80': write http://host")),
+            ("url = ['http://a', 'https://b:1']", None),
+            ("url = ['http://a', 'b']", Some("origin: url = 'b': write http://host")),
+            ("url = ['http://a']\nca = '/x'", Some("origin: ca is for https; leave it out")),
+            ("url = 'http://a'\nfailures-max = 0", Some("origin: failures-max = 0: write 1 to")),
+            ("url = 'http://a'\nhealth-path = '/x?y'\nhealth-interval = 1", None),
+            ("url = 'http://a'\nhealth-path = 'x'", Some("origin: health-path = 'x': write a")),
+            ("url = 'http://a'\nhealth-interval = 1", Some("health-interval is for health-path")),
+            ("url = 'http://a'\nhealth-path = '/'\nhealth-interval = 0", Some("write 1 to 3600 s")),
             ("url = ''", Some("origin: url = '': write http://host")),
             ("url = 'http://a/b'", Some("write http://host")),
             ("url = 'http://a/?b'", Some("write http://host")),
@@ -336,12 +310,5 @@ mod tests {
                 _ => panic!("{toml}: {error:?}"),
             }
         }
-    }
-
-    #[test]
-    fn target_is_put_behind_the_address() {
-        let rule: OriginRule = toml::from_str("url = 'http://[::1]:8080/'").unwrap();
-        let origin = OriginServer::new(&rule, LENGTHS).unwrap();
-        assert_eq!(origin.uri("/a%20b?c=d").unwrap(), "http://[::1]:8080/a%20b?c=d");
     }
 }

@@ -2,6 +2,10 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::task::ready;
 use std::task::Context;
 use std::task::Poll;
@@ -10,12 +14,21 @@ use bytes::Bytes;
 use http_body::Frame;
 use http_body::SizeHint;
 
-use crate::http::body_stream::StreamMonitor;
+use crate::http::body_stream::StreamProgress;
 use crate::http::body_stream::StreamReader;
 
 /// Content of a request, if it has any.
 #[derive(Debug, Default)]
-pub struct OriginContent(Option<StreamedContent>);
+pub struct OriginContent {
+    shared: Option<Arc<Mutex<StreamedContent>>>,
+
+    /// Number of the attempt to send it.
+    attempt: u32,
+}
+
+/// Look at content that may be sent again.
+#[derive(Clone, Debug)]
+pub struct ContentMonitor(Option<Arc<Mutex<StreamedContent>>>);
 
 #[derive(Debug)]
 struct StreamedContent {
@@ -24,21 +37,50 @@ struct StreamedContent {
 
     /// The most that it may have, in bytes.
     bytes_max: u64,
+
+    /// Number of the attempt that may take it.
+    attempt: u32,
+
+    /// Reason why the client's content cannot be sent.
+    failure: Option<io::ErrorKind>,
 }
 
 impl OriginContent {
     /// Returns content of at most so many bytes that comes from a stream.
     pub fn new(stream: StreamReader, bytes_max: u64) -> Self {
-        Self(Some(StreamedContent { stream, taken: 0, bytes_max }))
-    }
-
-    pub fn is_none(&self) -> bool {
-        self.0.is_none()
+        let content = StreamedContent { stream, taken: 0, bytes_max, attempt: 0, failure: None };
+        Self { shared: Some(Arc::new(Mutex::new(content))), attempt: 0 }
     }
 
     /// Returns what tells of its progress.
-    pub fn monitor(&self) -> Option<StreamMonitor> {
-        self.0.as_ref().map(|upload| upload.stream.monitor())
+    pub fn monitor(&self) -> ContentMonitor {
+        ContentMonitor(self.shared.clone())
+    }
+}
+
+fn locked(content: &Mutex<StreamedContent>) -> MutexGuard<'_, StreamedContent> {
+    content.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ContentMonitor {
+    /// Returns the content for another attempt, if nothing of it has been taken.
+    pub fn again(&self) -> Option<OriginContent> {
+        let Some(shared) = &self.0 else { return Some(OriginContent::default()) };
+        let mut content = locked(shared);
+        if content.taken > 0 || content.failure.is_some() {
+            return None;
+        }
+        content.attempt += 1;
+        Some(OriginContent { shared: Some(Arc::clone(shared)), attempt: content.attempt })
+    }
+
+    /// Returns the reason why the client's content cannot be sent.
+    pub fn failure(&self) -> Option<io::ErrorKind> {
+        locked(self.0.as_ref()?).failure
+    }
+
+    pub fn progress(&self) -> Option<StreamProgress> {
+        Some(locked(self.0.as_ref()?).stream.monitor().progress())
     }
 }
 
@@ -56,6 +98,15 @@ impl StreamedContent {
             ready!(self.stream.wait(self.taken).poll(cx));
         }
     }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, attempt: u32) -> Poll<io::Result<Bytes>> {
+        if attempt != self.attempt {
+            return Poll::Ready(Err(io::ErrorKind::Interrupted.into()));
+        }
+        let polled = ready!(self.poll_bytes(cx));
+        self.failure = polled.as_ref().err().map(io::Error::kind);
+        Poll::Ready(polled)
+    }
 }
 
 impl http_body::Body for OriginContent {
@@ -63,23 +114,27 @@ impl http_body::Body for OriginContent {
     type Error = io::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let Some(upload) = &mut self.0 else { return Poll::Ready(None) };
-        let bytes = ready!(upload.poll_bytes(cx))?;
+        let Some(shared) = &self.shared else { return Poll::Ready(None) };
+        let bytes = ready!(locked(shared).poll_next(cx, self.attempt))?;
         Poll::Ready(
             Some(bytes).filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))),
         )
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(|upload| upload.stream.length() == Some(upload.taken))
+        self.shared.as_deref().is_none_or(|shared| {
+            let content = locked(shared);
+            content.stream.length() == Some(content.taken)
+        })
     }
 
     fn size_hint(&self) -> SizeHint {
-        let Some(upload) = &self.0 else { return SizeHint::with_exact(0) };
-        let left = upload.stream.length().map(|length| length.saturating_sub(upload.taken));
+        let Some(shared) = &self.shared else { return SizeHint::with_exact(0) };
+        let content = locked(shared);
+        let left = content.stream.length().map(|length| length.saturating_sub(content.taken));
         left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
@@ -122,5 +177,27 @@ mod tests {
             let got = got.map(|bytes| String::from_utf8(bytes).unwrap());
             assert_eq!(got, expected.map(str::to_owned), "{bytes_max} {is_finished}");
         }
+    }
+
+    #[test]
+    fn content_is_sent_again_if_none_was_taken() {
+        let (writer, reader) = stream(None);
+        let mut first = OriginContent::new(reader, 5);
+        let monitor = first.monitor();
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut poll = |content: &mut OriginContent| {
+            http_body::Body::poll_frame(Pin::new(content), &mut cx).map(Option::unwrap)
+        };
+        assert!(poll(&mut first).is_pending());
+        writer.push(Bytes::from_static(b"abc"));
+        let mut second = monitor.again().unwrap();
+        let Poll::Ready(Err(e)) = poll(&mut first) else { panic!("the first goes on") };
+        assert_eq!((e.kind(), monitor.failure()), (io::ErrorKind::Interrupted, None));
+        let Poll::Ready(Ok(frame)) = poll(&mut second) else { panic!("nothing comes") };
+        assert_eq!(frame.into_data().unwrap(), "abc");
+        assert!(monitor.again().is_none());
+        drop(writer);
+        assert!(matches!(poll(&mut second), Poll::Ready(Err(_))));
+        assert_eq!(monitor.failure(), Some(io::ErrorKind::UnexpectedEof));
     }
 }
