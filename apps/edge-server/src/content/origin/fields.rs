@@ -15,6 +15,7 @@ use hyper::header::COOKIE;
 use hyper::header::DATE;
 use hyper::header::HOST;
 use hyper::header::VIA;
+use hyper::Version;
 use log::debug;
 
 use crate::http::exchange::Protocol;
@@ -41,9 +42,6 @@ const RENEWED_FIELDS: [&str; 9] = [
 
 /// What begins the names of more of them.
 const RENEWED_START: &str = "x-forwarded-";
-
-/// Version of HTTP that origins have.
-const ORIGIN_PROTOCOL: &str = "1.1";
 
 /// Name of this process in `Via`. Another process of the same host has another, so that servers can
 /// pass requests on to each other.
@@ -123,8 +121,9 @@ fn is_of_connection(name: &str) -> bool {
     HOP_FIELDS.contains(&name) || CONNECTION_FIELDS.contains(&name.as_bytes())
 }
 
-/// Returns the fields of the response as the client gets it, and its date. It has a length of its own.
-pub fn from_origin(headers: &HeaderMap) -> (Vec<Field>, Option<Box<str>>) {
+/// Returns the fields of a response in this version as the client gets it, and its date. It has a length
+/// of its own.
+pub fn from_origin(headers: &HeaderMap, version: Version) -> (Vec<Field>, Option<Box<str>>) {
     let named = connection_options(headers);
     let mut fields = Vec::with_capacity(headers.len() + 8);
     for (name, value) in headers {
@@ -138,7 +137,12 @@ pub fn from_origin(headers: &HeaderMap) -> (Vec<Field>, Option<Box<str>>) {
             Err(_) => debug!("{name} of the origin is not forwarded: it is not UTF-8"),
         }
     }
-    fields.push(Field::new("via", via(ORIGIN_PROTOCOL)));
+    let received = match version {
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    };
+    fields.push(Field::new("via", via(received)));
     let date = headers.get(DATE).and_then(|date| date.to_str().ok());
     (fields, date.map(Into::into))
 }
@@ -255,7 +259,7 @@ mod tests {
             headers.append(name, HeaderValue::from_static(value));
         }
         headers.append("x-binary", HeaderValue::from_bytes(b"\xff").unwrap());
-        let (fields, date) = from_origin(&headers);
+        let (fields, date) = from_origin(&headers, Version::HTTP_11);
         let fields: Vec<_> = fields.iter().map(|field| (&*field.name, &*field.value)).collect();
         let own = via("1.1");
         let expected = [

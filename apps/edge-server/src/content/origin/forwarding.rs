@@ -128,7 +128,7 @@ async fn forward(
     };
     let (head, content) = response.into_parts();
     let (body, writer) = body_of(&method, &head, &content);
-    let (fields, date) = from_origin(&head.headers);
+    let (fields, date) = from_origin(&head.headers, head.version);
     let response = Response { fields, date, ..Response::new(head.status.as_u16(), body) };
     if sender.send(Ok(response)).is_err() {
         return OriginOutcome::Cancelled;

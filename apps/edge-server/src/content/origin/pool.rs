@@ -65,7 +65,7 @@ pub struct OriginPool {
     connector: OriginConnector,
     connections: Mutex<PooledConnections>,
 
-    /// The last connection had HTTP/2, and so probably the next one.
+    /// The last connection had HTTP/2, or the first may have it, and so probably the next one.
     expects_http2: AtomicBool,
 
     /// Turn to open a connection that requests are to share, with the error of the last one.
@@ -115,10 +115,11 @@ struct LeasedStream(Arc<SharedConnection>);
 impl OriginPool {
     /// Returns a pool without connections.
     pub fn new(connector: OriginConnector) -> Self {
+        let expects_http2 = AtomicBool::new(connector.may_have_http2());
         Self {
             connector,
             connections: Mutex::default(),
-            expects_http2: AtomicBool::new(false),
+            expects_http2,
             connecting: tokio::sync::Mutex::new(None),
             connect_failures: AtomicU64::new(0),
         }
@@ -133,10 +134,10 @@ impl OriginPool {
         if let Some(lease) = self.find(is_fresh) {
             return Ok(lease);
         }
-        if self.connector.may_have_http2() && self.expects_http2.load(Ordering::Relaxed) {
-            return self.lease_shared(is_fresh).await;
+        match self.expects_http2.load(Ordering::Relaxed) {
+            true => self.lease_shared(is_fresh).await,
+            false => self.connect().await,
         }
-        self.connect().await
     }
 
     /// Opens a connection that requests share, which wait for it.
@@ -145,6 +146,10 @@ impl OriginPool {
         let mut turn = self.connecting.lock().await;
         if let Some(lease) = self.find(is_fresh) {
             return Ok(lease);
+        }
+        if !self.expects_http2.load(Ordering::Relaxed) {
+            drop(turn);
+            return self.connect().await;
         }
         if let Some(error) = turn.as_ref() {
             if self.connect_failures.load(Ordering::Relaxed) != failures {
