@@ -558,6 +558,7 @@ impl Session {
     fn handle_deferred(&mut self, quic: &mut Quic, context: &RequestContext<'_>) -> bool {
         let ready = self.deferred.take_ready();
         for stream in &ready {
+            self.send_interim(quic, *stream, context);
             let Some(attempt) = self.next_attempt(*stream, context) else { continue };
             let Some(waiting) = self.deferred.remove(*stream) else { continue };
             let DeferredRequest { list, priority, ended, .. } = waiting;
@@ -585,6 +586,26 @@ impl Session {
                 let _ = self.h3.send_response(quic, stream, &head, true);
                 self.on_reset(quic, stream);
             }
+        }
+    }
+
+    /// Passes on interim responses of an origin (RFC 9110, 15.2), as far as the stream has room at once.
+    fn send_interim(&mut self, quic: &mut Quic, stream: u64, context: &RequestContext<'_>) {
+        let waker = (context.waker)(stream);
+        let mut cx = Context::from_waker(&waker);
+        while let Some(DeferredRequest { awaited: Awaited::Origin(pending), ended, .. }) =
+            self.deferred.get_mut(stream)
+        {
+            let Poll::Ready(Some(interim)) = pending.poll_interim(&mut cx) else { return };
+            let body = self.request_bodies.get_mut(&stream).or(ended.as_mut());
+            let Some(body) = body else { return };
+            let mut head = vec![Field::new(":status", interim.status.to_string())];
+            head.extend(interim.fields);
+            let sent = match body.continued {
+                false => self.h3.send_response(quic, stream, &head, false),
+                true => self.h3.send_additional_headers(quic, stream, &head, false, false),
+            };
+            body.continued |= sent.is_ok();
         }
     }
 

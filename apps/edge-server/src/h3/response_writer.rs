@@ -102,7 +102,8 @@ impl ResponseWriter {
         priority: Priority,
         wall_now: SystemTime,
     ) -> Self {
-        let length = response.body.length();
+        // With trailers the end of the body is not that of the response.
+        let length = response.body.length().filter(|_| !response.body.has_trailers());
         let mut head = Vec::with_capacity(response.fields.len() + OWN_FIELDS);
         head.push(Field::new(":status", response.status.to_string()));
         head.extend(response.fields);
@@ -367,8 +368,11 @@ impl ResponseWriter {
                 return Err(Some(WireErrorCode::InternalError));
             }
         };
+        if self.known_length() == Some(self.sent) && self.body.has_trailers() {
+            return self.send_trailers(h3, quic);
+        }
         let end = self.sent + chunk.len() as u64;
-        let last = self.known_length() == Some(end);
+        let last = self.known_length() == Some(end) && !self.body.has_trailers();
         match h3.send_body_zc(quic, self.stream, &mut chunk, last) {
             Ok(count) => self.note_sent(count as u64),
             Err(h3::Error::Done) => return Ok(Step::Blocked),
@@ -376,6 +380,20 @@ impl ResponseWriter {
         }
         self.body.release(self.sent);
         Ok(if last && self.sent == end { Step::Finished } else { Step::Wrote })
+    }
+
+    /// Sends the fields that follow the body, and ends the stream.
+    fn send_trailers(
+        &self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> Result<Step, Option<WireErrorCode>> {
+        let trailers = self.body.trailers();
+        match h3.send_additional_headers(quic, self.stream, &trailers, true, true) {
+            Ok(()) => Ok(Step::Finished),
+            Err(h3::Error::StreamBlocked | h3::Error::Done) => Ok(Step::Blocked),
+            Err(e) => Err(self.error_code(quic, e)),
+        }
     }
 
     /// Returns how many bytes of the body the transport takes now. If the client's limits

@@ -13,6 +13,7 @@ use rustix::io::ReadWriteFlags;
 
 use crate::http::body_stream::StreamReader;
 use crate::http::body_stream::StreamWait;
+use crate::http::field::Field;
 use crate::http::open_file::OpenFile;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
@@ -184,6 +185,19 @@ impl Body {
             BodySource::Stream(stream) => stream.queued_bytes(),
             _ => 0,
         }
+    }
+
+    /// Returns the fields that follow the body, at its end.
+    pub fn trailers(&self) -> Vec<Field> {
+        match &self.source {
+            BodySource::Stream(stream) => stream.trailers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns whether there are any.
+    pub fn has_trailers(&self) -> bool {
+        matches!(&self.source, BodySource::Stream(stream) if stream.has_trailers())
     }
 
     /// Returns the length of the chunk that was read from disk, or of what may be queued.

@@ -15,6 +15,8 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
+use crate::http::field::Field;
+
 /// The most that a stream queues, in bytes, beyond which it has no room.
 pub const QUEUED_BYTES_MAX: usize = 128 << 10;
 
@@ -59,6 +61,9 @@ struct StreamState {
     released: u64,
     queued_bytes: u64,
     end: Option<StreamEnd>,
+
+    /// Fields that follow the body.
+    trailers: Vec<Field>,
 
     /// The reader is gone.
     is_abandoned: bool,
@@ -175,6 +180,17 @@ impl StreamWriter {
         self.end(StreamEnd::Complete);
     }
 
+    /// Ends the stream with fields that follow the body. One whose length was announced has none: its
+    /// reader does not wait for them.
+    pub fn finish_with(self, trailers: Vec<Field>) {
+        let mut state = self.0.state();
+        if state.announced.is_none() {
+            state.trailers = trailers;
+        }
+        drop(state);
+        self.finish();
+    }
+
     fn end(&self, end: StreamEnd) {
         let mut state = self.0.state();
         state.end.get_or_insert(end);
@@ -205,6 +221,16 @@ impl StreamReader {
     /// Returns how many bytes are queued.
     pub fn queued_bytes(&self) -> u64 {
         self.0.state().queued_bytes
+    }
+
+    /// Returns the fields that follow the body, at its end.
+    pub fn trailers(&self) -> Vec<Field> {
+        self.0.state().trailers.clone()
+    }
+
+    /// Returns whether there are any.
+    pub fn has_trailers(&self) -> bool {
+        !self.0.state().trailers.is_empty()
     }
 
     /// Returns how many bytes are queued, or may be at any time.
@@ -385,6 +411,17 @@ mod tests {
             }
             assert_eq!(reader.from(0).unwrap().unwrap(), "abc");
             assert_eq!(reader.from(3).is_ok(), expected, "{announced:?} {is_finished}");
+        }
+    }
+
+    #[test]
+    fn trailers_follow_a_body_without_a_length() {
+        for (announced, expected) in [(None, true), (Some(0), false)] {
+            let (writer, reader) = stream(announced);
+            assert!(!reader.has_trailers());
+            writer.finish_with(vec![Field::new("x", "1")]);
+            assert_eq!(reader.has_trailers(), expected);
+            assert_eq!(reader.trailers().len(), usize::from(expected));
         }
     }
 

@@ -7,6 +7,7 @@ pub mod conditional;
 pub mod content_coding;
 pub mod date;
 pub mod exchange;
+pub mod field;
 pub mod open_file;
 pub mod range;
 pub mod request;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::body::Body;
+pub use crate::http::field::Field;
 use crate::http::response_rate::ResponseRate;
 
 /// Content type of the server's own messages.
@@ -49,19 +50,6 @@ pub enum ConnectionEffect {
 
     /// The connection does not jump, unless it has before.
     NoJump,
-}
-
-/// Header field.
-#[derive(Clone, Debug)]
-pub struct Field {
-    pub name: Cow<'static, str>,
-    pub value: Cow<'static, str>,
-}
-
-impl Field {
-    pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), value: value.into() }
-    }
 }
 
 impl Response {

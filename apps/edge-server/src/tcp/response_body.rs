@@ -10,6 +10,9 @@ use std::task::Poll;
 use bytes::Bytes;
 use http_body::Frame;
 use http_body::SizeHint;
+use hyper::header::HeaderMap;
+use hyper::header::HeaderName;
+use hyper::header::HeaderValue;
 use quiche::clock;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
@@ -19,6 +22,7 @@ use crate::http::body::Body;
 use crate::http::body::Chunk;
 use crate::http::body::PendingChunk;
 use crate::http::body_stream::StreamWait;
+use crate::http::response::Field;
 use crate::http::response_rate::ResponseRate;
 use crate::tcp::exchange::TcpExchange;
 
@@ -32,6 +36,9 @@ pub struct ResponseBody {
 
     /// Absent if only the end of the body tells.
     length: Option<u64>,
+
+    /// The fields that follow the body, if there are any, have been sent.
+    has_sent_trailers: bool,
 
     /// Read of the next chunk from disk.
     reading: Option<JoinHandle<io::Result<Bytes>>>,
@@ -56,9 +63,22 @@ impl ResponseBody {
         with_content: bool,
         exchange: TcpExchange,
     ) -> Self {
-        let length = if with_content { body.length() } else { Some(0) };
+        // With trailers the end of the body is not that of the response.
+        let length = body.length().filter(|_| !body.has_trailers());
+        let length = if with_content { length } else { Some(0) };
         let (reading, streaming, waiting) = (None, None, None);
-        let mut body = Self { body, sent: 0, length, reading, streaming, rate, waiting, exchange };
+        let has_sent_trailers = !with_content;
+        let mut body = Self {
+            body,
+            sent: 0,
+            length,
+            has_sent_trailers,
+            reading,
+            streaming,
+            rate,
+            waiting,
+            exchange,
+        };
         body.note_sent(0);
         body
     }
@@ -75,6 +95,25 @@ impl ResponseBody {
     /// Returns whether the connection has got all, as far as is known by now.
     fn is_complete(&self) -> bool {
         self.length.or_else(|| self.body.length()) == Some(self.sent)
+    }
+
+    /// Returns whether fields follow the body that the connection has not got.
+    fn has_trailers(&self) -> bool {
+        !self.has_sent_trailers && self.body.has_trailers()
+    }
+
+    /// Returns the fields that follow the body, if there are any. HTTP/1.1 leaves them out.
+    fn take_trailers(&mut self) -> Option<Frame<Bytes>> {
+        if !self.has_trailers() {
+            return None;
+        }
+        self.has_sent_trailers = true;
+        let line = |field: Field| {
+            let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+            Some((name, HeaderValue::from_str(&field.value).ok()?))
+        };
+        let trailers: HeaderMap = self.body.trailers().into_iter().filter_map(line).collect();
+        Some(Frame::trailers(trailers))
     }
 
     /// Returns how many bytes the connection may get, once the rate allows any.
@@ -132,14 +171,14 @@ impl http_body::Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.is_end_stream() {
-            return Poll::Ready(None);
+        if self.is_complete() {
+            return Poll::Ready(self.take_trailers().map(Ok));
         }
         let bytes = ready!(self.poll_chunk(cx))?;
         if bytes.is_empty() {
             // The end of a stream.
             self.note_sent(0);
-            return Poll::Ready(None);
+            return Poll::Ready(self.take_trailers().map(Ok));
         }
         self.note_sent(bytes.len() as u64);
         let sent = self.sent;
@@ -148,7 +187,7 @@ impl http_body::Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_complete()
+        self.is_complete() && !self.has_trailers()
     }
 
     fn size_hint(&self) -> SizeHint {

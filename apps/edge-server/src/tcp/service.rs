@@ -14,6 +14,7 @@ use hyper::header::CONTENT_LENGTH;
 use hyper::header::DATE;
 use hyper::header::HOST;
 use hyper::header::TRANSFER_ENCODING;
+use hyper::header::UPGRADE;
 use hyper::HeaderMap;
 use hyper::Version;
 use log::debug;
@@ -83,7 +84,10 @@ pub async fn respond(
     let with_content = !request::is_head(lines.iter().copied());
     let mut response = match has_unknown_coding(&head) {
         true => last(501),
-        false => respond_to(&peer, &lines, content, &mut exchange).await,
+        false => {
+            let asked = (lines.as_slice(), asks_websocket(&head));
+            respond_to(&peer, asked, content, &mut exchange).await
+        }
     };
     exchange.on_response(&mut response);
     let is_last = response.effect == Some(ConnectionEffect::Close);
@@ -160,10 +164,20 @@ fn header_section<'a>(
     lines
 }
 
-/// Returns the response to the request with this header section.
+/// Returns whether a request asks for WebSocket (RFC 6455, 4.1), which HTTP/1.1 alone can. Other upgrades
+/// may be left (RFC 9110, 7.8).
+fn asks_websocket(head: &hyper::http::request::Parts) -> bool {
+    let protocols = head.headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    let mut protocols = protocols.flat_map(|value| value.split(','));
+    head.version == Version::HTTP_11
+        && protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
+        && connection_options(&head.headers).iter().any(|option| option == "upgrade")
+}
+
+/// Returns the response to the request with this header section, which may ask for WebSocket.
 async fn respond_to(
     peer: &Peer,
-    lines: &[FieldLine<'_>],
+    (lines, asks_upgrade): (&[FieldLine<'_>], bool),
     content: Incoming,
     exchange: &mut TcpExchange,
 ) -> Response {
@@ -185,6 +199,9 @@ async fn respond_to(
                 }
                 let _ = checked.await;
                 attempt = Attempt::AfterCheck;
+            }
+            Handling::Forward(forwarded) if asks_upgrade => {
+                attempt = Attempt::Forwarded(forwarded.refuse_upgrade().into());
             }
             Handling::Forward(forwarded) => {
                 attempt = Attempt::Forwarded(forward(*forwarded, content.take(), exchange).await);
@@ -305,7 +322,7 @@ fn with_head(
     exchange: TcpExchange,
 ) -> hyper::Response<ResponseBody> {
     let Response { status, fields, is_without_alt_svc, body, rate, date, .. } = response;
-    let length = body.length();
+    let length = body.length().filter(|_| !body.has_trailers());
     let mut sent = hyper::Response::new(ResponseBody::new(body, rate, with_content, exchange));
     // The server's own statuses are valid.
     *sent.status_mut() = status.try_into().unwrap_or_default();

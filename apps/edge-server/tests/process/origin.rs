@@ -2,6 +2,7 @@
 
 mod framed;
 mod http2;
+mod messages;
 mod scripted;
 mod upstreams;
 

@@ -6,6 +6,7 @@ use std::io;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::header::HOST;
+use hyper::header::TE;
 use hyper::http::request::Parts;
 use hyper::Method;
 use hyper::Request;
@@ -112,7 +113,11 @@ fn head_for(mut head: Parts, upstream: &Upstream, is_http2: bool) -> Parts {
             head.headers.remove(HOST);
             head.version = Version::HTTP_2;
         }
-        false => (parts.scheme, parts.authority) = (None, None),
+        false => {
+            (parts.scheme, parts.authority) = (None, None);
+            // It is of the connection there.
+            head.headers.remove(TE);
+        }
     }
     // It is what it was, without some of its parts.
     head.uri = Uri::from_parts(parts).unwrap_or_default();

@@ -30,6 +30,9 @@ pub enum OriginError {
 
     /// The request has been here before.
     Loop,
+
+    /// The request asks for another protocol, such as WebSocket.
+    Upgrade,
 }
 
 /// Outcome of a request.
@@ -47,6 +50,7 @@ pub enum OriginOutcome {
 
     /// The client has gone before.
     Cancelled,
+    Upgrade,
 }
 
 impl OriginError {
@@ -59,6 +63,8 @@ impl OriginError {
             Self::Content { is_too_long: false } => 400,
             Self::Busy => 503,
             Self::Loop => 508,
+            // RFC 9110, 15.6.2.
+            Self::Upgrade => 501,
         }
     }
 
@@ -71,6 +77,7 @@ impl OriginError {
             Self::Content { .. } => OriginOutcome::Cancelled,
             Self::Busy => OriginOutcome::Busy,
             Self::Loop => OriginOutcome::Loop,
+            Self::Upgrade => OriginOutcome::Upgrade,
         }
     }
 }
@@ -86,14 +93,24 @@ impl fmt::Display for OriginError {
             }
             Self::Busy => write!(f, "it has requests-max requests"),
             Self::Loop => write!(f, "the request has been here before"),
+            Self::Upgrade => write!(f, "the request asks for another protocol"),
         }
     }
 }
 
 impl OriginOutcome {
     /// Names of the outcomes in metrics, in their order.
-    pub const NAMES: [&str; 8] =
-        ["complete", "unreachable", "timeout", "malformed", "busy", "loop", "broken", "cancelled"];
+    pub const NAMES: [&str; 9] = [
+        "complete",
+        "unreachable",
+        "timeout",
+        "malformed",
+        "busy",
+        "loop",
+        "broken",
+        "cancelled",
+        "upgrade",
+    ];
 
     /// Counts a request.
     pub fn count(self) {

@@ -14,6 +14,7 @@ use hyper::header::CONNECTION;
 use hyper::header::COOKIE;
 use hyper::header::DATE;
 use hyper::header::HOST;
+use hyper::header::TE;
 use hyper::header::VIA;
 use hyper::Version;
 use log::debug;
@@ -38,6 +39,25 @@ const RENEWED_FIELDS: [&str; 9] = [
     "forwarded",
     "x-real-ip",
     "authorization",
+];
+
+/// Fields that may not follow a body, as they say how to frame or read it, who may, or for how long it
+/// holds (RFC 9110, 6.5.1), beside those of a connection.
+const HEADER_ALONE: [&str; 14] = [
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "content-range",
+    "cache-control",
+    "expires",
+    "age",
+    "date",
+    "location",
+    "vary",
+    "set-cookie",
+    "www-authenticate",
+    "retry-after",
+    "host",
 ];
 
 /// What begins the names of more of them.
@@ -94,6 +114,10 @@ pub fn to_origin(request: &Request<'_>, client: ForwardedClient) -> HeaderMap {
     insert(HeaderName::from_static("x-forwarded-for"), &address.to_string());
     insert(HeaderName::from_static("x-forwarded-host"), authority);
     insert(HeaderName::from_static("x-forwarded-proto"), "https");
+    // The server keeps trailers, over HTTP/2 alone, and so asks for them (RFC 9110, 10.1.4).
+    if request.values("te").any(|te| te.contains("trailers")) {
+        insert(TE, "trailers");
+    }
     if client.is_early {
         insert(HeaderName::from_static("early-data"), "1");
     }
@@ -145,6 +169,22 @@ pub fn from_origin(headers: &HeaderMap, version: Version) -> (Vec<Field>, Option
     fields.push(Field::new("via", via(received)));
     let date = headers.get(DATE).and_then(|date| date.to_str().ok());
     (fields, date.map(Into::into))
+}
+
+/// Returns the fields of an interim response as the client gets them.
+pub fn of_interim(headers: &HeaderMap, version: Version) -> Vec<Field> {
+    from_origin(headers, version).0
+}
+
+/// Returns the fields that follow a body as the client gets them.
+pub fn trailers(headers: &HeaderMap) -> Vec<Field> {
+    let is_kept = |name: &str| !is_of_connection(name) && !HEADER_ALONE.contains(&name);
+    let lines = headers.iter().filter(|(name, _)| is_kept(name.as_str()));
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        let value = std::str::from_utf8(value.as_bytes()).ok()?;
+        Some(Field::new(name.as_str().to_owned(), value.to_owned()))
+    };
+    lines.filter_map(field).collect()
 }
 
 /// Returns the names of the fields that are for one connection.
@@ -220,10 +260,11 @@ mod tests {
                 ("accept", &["*/*", "a/b"]),
                 ("cookie", &["a=1; b=2"]),
                 ("via", &[&via("3")]),
+                ("te", &["trailers"]),
             ] {
                 assert_eq!(values(&sent, name), expected, "{name}");
             }
-            assert_eq!(sent.len(), 9, "{sent:?}");
+            assert_eq!(sent.len(), 10, "{sent:?}");
         }
     }
 
@@ -237,6 +278,17 @@ mod tests {
             assert_eq!(values(&sent, "early-data") == ["1"], is_early);
             assert_eq!(values(&sent, "via"), ["1.1 other", &via("3")]);
         }
+    }
+
+    #[test]
+    fn fields_that_follow_a_body_do_not_change_it() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-sum", "content-length", "set-cookie", "connection", "grpc-status"] {
+            headers.append(name, HeaderValue::from_static("1"));
+        }
+        let kept = trailers(&headers);
+        let names: Vec<_> = kept.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["x-sum", "grpc-status"]);
     }
 
     #[test]

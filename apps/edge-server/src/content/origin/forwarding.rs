@@ -5,25 +5,32 @@ use std::future::poll_fn;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::ready;
 use std::task::Context;
 use std::task::Poll;
 
+use bytes::Bytes;
 use http_body::Body as _;
+use http_body::Frame;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_LENGTH;
 use hyper::header::TRANSFER_ENCODING;
 use hyper::Method;
 use hyper::Request;
 use log::debug;
+use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::content::access::AccessGrant;
 use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
+use crate::content::origin::fields;
 use crate::content::origin::fields::from_origin;
+use crate::content::origin::fields::of_interim;
 use crate::content::origin::server::OriginResponse;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
@@ -32,7 +39,15 @@ use crate::http::body_stream::stream;
 use crate::http::body_stream::Abandoned;
 use crate::http::body_stream::StreamReader;
 use crate::http::body_stream::StreamWriter;
+use crate::http::response::Field;
 use crate::http::response::Response;
+
+/// The longest section of fields that follow a body, in bytes.
+const TRAILERS_BYTES_MAX: usize = 4 << 10;
+
+/// Interim responses of a request that wait, and that are passed on.
+const INTERIM_QUEUE: usize = 4;
+const INTERIM_RESPONSES_MAX: usize = 8;
 
 type OriginResult = Result<Response, OriginError>;
 
@@ -50,7 +65,15 @@ pub struct ForwardedRequest {
 /// Response of an origin that has not begun. The request ends when it is dropped.
 pub struct PendingForward {
     result: oneshot::Receiver<OriginResult>,
+    interim: mpsc::Receiver<InterimResponse>,
     grant: AccessGrant,
+}
+
+/// Response with a status of 1xx, which another follows.
+#[derive(Debug)]
+pub struct InterimResponse {
+    pub status: u16,
+    pub fields: Vec<Field>,
 }
 
 /// Response of an origin, whose content may still come, or the reason why there is none.
@@ -75,8 +98,9 @@ impl ForwardedRequest {
 
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
-        let Self { origin, request, client, grant } = self;
+        let Self { origin, mut request, client, grant } = self;
         let (sender, result) = oneshot::channel();
+        let interim = watch_interim(&mut request);
         match origin.take_vacancy(client) {
             Some(permit) => drop(origin.runtime.spawn(async move {
                 let _permit = permit;
@@ -89,7 +113,37 @@ impl ForwardedRequest {
                 let _ = sender.send(Err(OriginError::Busy));
             }
         }
-        PendingForward { result, grant }
+        PendingForward { result, interim, grant }
+    }
+
+    /// Refuses the request, which asks for another protocol.
+    pub fn refuse_upgrade(self) -> ForwardedResponse {
+        OriginOutcome::Upgrade.count();
+        ForwardedResponse { result: Err(OriginError::Upgrade), grant: self.grant }
+    }
+}
+
+/// Returns the interim responses to a request (RFC 9110, 15.2), which an upstream over HTTP/1.1 may send:
+/// hyper does not tell of those over HTTP/2. Too many are left out.
+fn watch_interim(request: &mut Request<OriginContent>) -> mpsc::Receiver<InterimResponse> {
+    let (sender, receiver) = mpsc::channel(INTERIM_QUEUE);
+    let count = AtomicUsize::new(0);
+    hyper::ext::on_informational(request, move |interim| {
+        let status = interim.status().as_u16();
+        // Nobody has asked for a 100.
+        if status != 100 && count.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX {
+            let fields = of_interim(interim.headers(), interim.version());
+            // Fails if the client takes none.
+            let _ = sender.try_send(InterimResponse { status, fields });
+        }
+    });
+    receiver
+}
+
+impl PendingForward {
+    /// Returns the next interim response once it is there.
+    pub fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<Option<InterimResponse>> {
+        self.interim.poll_recv(cx)
     }
 }
 
@@ -176,6 +230,16 @@ fn unsent_body(head: &hyper::http::response::Parts) -> Body {
     Body::of_stream(reader)
 }
 
+/// Returns the fields that follow a body, unless they are many.
+fn trailers_of(frame: &Frame<Bytes>) -> Vec<Field> {
+    let mut trailers = frame.trailers_ref().map(fields::trailers).unwrap_or_default();
+    let bytes = |field: &Field| field.name.len() + field.value.len();
+    if trailers.iter().map(bytes).sum::<usize>() > TRAILERS_BYTES_MAX {
+        trailers.clear();
+    }
+    trailers
+}
+
 /// Reason why a response is not copied as a whole.
 enum CopyError {
     Abandoned,
@@ -213,8 +277,13 @@ async fn copy(
                 return Ok(());
             }
             Ok(Some(Err(e))) => return Err(CopyError::Broken(e.to_string())),
-            // Trailers are left out.
-            Ok(Some(Ok(frame))) => frame.into_data().into_iter().for_each(|data| writer.push(data)),
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => writer.push(data),
+                Err(frame) => {
+                    writer.finish_with(trailers_of(&frame));
+                    return Ok(());
+                }
+            },
         }
         if content.is_end_stream() {
             writer.finish();
