@@ -3,6 +3,7 @@
 mod framed;
 mod http2;
 mod messages;
+mod other_projects;
 mod scripted;
 mod upstreams;
 
