@@ -35,6 +35,8 @@ use crate::support::process::Running;
 use crate::support::tcp_client;
 use crate::support::tcp_client::TcpClient;
 use crate::support::tcp_client::Version;
+use crate::support::waiting::StalledOrigin;
+use crate::support::waiting::WaitingRequests;
 
 const NAP: Duration = Duration::from_millis(20);
 const NAPS_MAX: usize = 1000;
@@ -694,6 +696,42 @@ fn origin_has_no_more_requests_than_it_may() {
         over_all(address, "GET", "/few/", &[]).iter().flatten().all(|got| got.0 == 200)
     });
     client.close();
+    assert!(server.stop().success());
+}
+
+#[test]
+fn requests_that_wait_for_an_origin_delay_nobody_else() {
+    const REQUESTS: usize = 500;
+    let good =
+        ScriptedOrigin::start(|_| vec![send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")]);
+    let stalled = StalledOrigin::start();
+    let dir = tempfile::tempdir().unwrap();
+    let more = format!(
+        "[[host.origin]]\npath = '/stalled/**'\nurl = 'http://{}'\nrequests-max = 1000\n\
+         header-timeout = 3600\n",
+        stalled.address
+    );
+    let (mut server, address, metrics_at) = serve(dir.path(), good.address, &more);
+    let file: Vec<u8> = (0..5_000_000u32).map(|at| (at % 251) as u8).collect();
+    fs::write(dir.path().join("www/file.bin"), &file).unwrap();
+    let before = server.memory_kib("VmRSS");
+    let waiting = WaitingRequests::send(address, "/stalled/", REQUESTS);
+    wait_until("all wait", || stalled.requests() == REQUESTS);
+    for got in over_all(address, "GET", "/file.bin", &[]) {
+        assert!(got.unwrap().2 == file, "other bytes");
+    }
+    for got in over_all(address, "GET", "/app/", &[]) {
+        check("good", &got, ExpectedResponse::Whole(200, "hello", Some("5")));
+    }
+    // As many as its subnet may have.
+    for got in over_all(address, "GET", "/stalled/", &[]) {
+        assert_eq!(got.unwrap().0, 503);
+    }
+    let grown = server.memory_kib("VmRSS").saturating_sub(before);
+    assert!(grown < 64 << 10, "{grown} KiB");
+    drop(waiting);
+    let cancelled = "edge_server_origin_requests_total{outcome=\"cancelled\"}";
+    metrics::wait_until(metrics_at, cancelled, |count| count == REQUESTS as u64);
     assert!(server.stop().success());
 }
 
