@@ -71,9 +71,9 @@ pub fn look_after(upstream: &Arc<Upstream>, check: Option<HealthCheck>, runtime:
     let interval = check.as_ref().map_or(IDLE_TIME / 2, |check| check.interval);
     let upstream = Arc::downgrade(upstream);
     runtime.spawn(async move {
-        // Servers that start together do not check together.
+        // Servers that start together do not check together, and edge-server --check not at all.
         let part = RandomState::new().build_hasher().finish() as u32;
-        sleep(interval.mul_f64(f64::from(part) / f64::from(u32::MAX))).await;
+        sleep(interval.mul_f64(0.5 + 0.5 * f64::from(part) / f64::from(u32::MAX))).await;
         while look_at(&upstream, check.as_ref()).await {
             sleep(interval).await;
         }

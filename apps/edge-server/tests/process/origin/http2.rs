@@ -155,14 +155,20 @@ fn prior_knowledge(address: SocketAddr) -> String {
 fn content_goes_both_ways_on_one_connection() {
     let origin = EchoOrigin::start();
     let dir = tempfile::tempdir().unwrap();
-    let (mut server, address, _) =
-        serve(dir.path(), origin.address, &prior_knowledge(origin.address));
+    let rules = prior_knowledge(origin.address) + "content-bytes-max = 3000000\n";
+    let (mut server, address, _) = serve(dir.path(), origin.address, &rules);
     let large: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
     for (method, content) in
         [("GET", &b""[..]), ("POST", b"hello"), ("PUT", &large), ("DELETE", b""), ("POST", &large)]
     {
         for got in upload_over_all(address, method, "/h2/", &[], content) {
             assert!(got == Some((200, content.to_vec())), "{method} {} bytes", content.len());
+        }
+    }
+    for (bytes, status) in [(2_999_999, 200), (3_000_000, 200), (3_000_001, 413)] {
+        let content = vec![b'x'; bytes];
+        for got in upload_over_all(address, "POST", "/h2/", &[], &content).into_iter().flatten() {
+            assert_eq!(got.0, status, "{bytes}");
         }
     }
     for got in over_all(address, "GET", "/h2/large", &[]) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
+use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::path::Path;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ use crate::support::certify::certify;
 
 const FILE_BYTES: u32 = 5_000_000;
 const FIELD_BYTES: usize = 5_000;
+
+/// Status, fields and body.
+type WholeReply = (u16, Vec<(String, String)>, Vec<u8>);
 
 /// A process that ends with the test.
 struct OriginProcess(Child);
@@ -123,52 +127,78 @@ fn origins_of_other_projects_are_served_over_all_versions() {
 }
 
 fn check_origin(dir: &Path, origin: &RealOrigin, file: &[u8], number: usize) {
-    let name = format!("{}, {}", origin.name, origin.keys);
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let rule = format!("[[host.origin]]\npath = '/app/**'\n{}\n", origin.keys);
     let (mut server, address, _) = serve(dir, unused, &rule);
-    let get = |method: &str, path: &str, fields: &[(&str, &str)]| {
-        over_all(address, method, path, fields)
-            .map(|got| got.unwrap_or_else(|| panic!("{name}: {path} breaks off")))
-    };
+    let client = NamedClient { name: format!("{}, {}", origin.name, origin.keys), address };
+    check_file(&client, file);
+    check_range(&client, file, origin.has_ranges);
+    check_large_field(&client);
+    let stored = format!("/app/stored-{number}");
+    for content in [&file[..3_000_000], &file[7..]] {
+        check_upload(&client, &stored, content);
+    }
+    assert!(server.stop().success());
+}
+
+/// A client of all versions, and what it is named in messages.
+struct NamedClient {
+    name: String,
+    address: SocketAddr,
+}
+
+impl NamedClient {
+    fn send(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<WholeReply> {
+        let got = over_all(self.address, method, path, fields).into_iter();
+        got.map(|got| got.unwrap_or_else(|| panic!("{}: {path} breaks off", self.name))).collect()
+    }
+}
+
+fn check_file(client: &NamedClient, file: &[u8]) {
+    let (name, path) = (&client.name, "/app/file.bin");
     let mut modified = String::new();
-    for (status, fields, body) in get("GET", "/app/file.bin", &[]) {
-        assert_eq!((status, body.len()), (200, file.len()), "{name}");
-        assert!(body == file, "{name}: other bytes");
+    for (status, fields, body) in client.send("GET", path, &[]) {
+        assert!(status == 200 && body == file, "{name}: {status}, other bytes");
         assert_eq!(value(&fields, "content-length"), Some("5000000"), "{name}");
         modified = value(&fields, "last-modified").unwrap().to_owned();
     }
-    for (status, fields, body) in get("HEAD", "/app/file.bin", &[]) {
+    for (status, fields, body) in client.send("HEAD", path, &[]) {
         assert_eq!((status, body.len()), (200, 0), "{name}");
         assert_eq!(value(&fields, "content-length"), Some("5000000"), "{name}");
     }
-    for (status, _, body) in get("GET", "/app/file.bin", &[("if-modified-since", &modified)]) {
+    for (status, _, body) in client.send("GET", path, &[("if-modified-since", &modified)]) {
         assert_eq!((status, body.len()), (304, 0), "{name}");
     }
-    for (status, fields, body) in get("GET", "/app/file.bin", &[("range", "bytes=100-199999")]) {
-        match origin.has_ranges {
-            true => {
-                assert_eq!(
-                    (status, value(&fields, "content-range")),
-                    (206, Some("bytes 100-199999/5000000")),
-                    "{name}"
-                );
-                assert!(body == file[100..200_000], "{name}: other bytes");
-            }
-            false => assert!(status == 200 && body == file, "{name}: other bytes"),
-        }
+}
+
+fn check_range(client: &NamedClient, file: &[u8], has_ranges: bool) {
+    let name = &client.name;
+    let (expected, range) = match has_ranges {
+        true => (206, 100..200_000),
+        false => (200, 0..file.len()),
+    };
+    for (status, fields, body) in
+        client.send("GET", "/app/file.bin", &[("range", "bytes=100-199999")])
+    {
+        assert!(status == expected && body == file[range.clone()], "{name}: {status}, other bytes");
+        let content_range = has_ranges.then_some("bytes 100-199999/5000000");
+        assert_eq!(value(&fields, "content-range"), content_range, "{name}");
     }
+}
+
+fn check_large_field(client: &NamedClient) {
     let large = "x".repeat(FIELD_BYTES);
-    for (status, fields, body) in get("GET", "/app/large-field", &[("x-large", &large)]) {
-        assert_eq!((status, body.as_slice()), (200, large.as_bytes()), "{name}");
-        assert_eq!(value(&fields, "x-large"), Some(large.as_str()), "{name}");
+    for (status, fields, body) in client.send("GET", "/app/large-field", &[("x-large", &large)]) {
+        assert_eq!((status, body.as_slice()), (200, large.as_bytes()), "{}", client.name);
+        assert_eq!(value(&fields, "x-large"), Some(large.as_str()), "{}", client.name);
     }
-    let stored = format!("/app/stored-{number}");
-    for content in [&file[..3_000_000], &file[7..]] {
-        for got in upload_over_all(address, "PUT", &stored, &[], content) {
-            assert!(matches!(got, Some((201 | 204, _))), "{name}: {:?}", got.map(|got| got.0));
-        }
-        assert!(get("GET", &stored, &[]).iter().all(|got| got.2 == content), "{name}: other bytes");
+}
+
+fn check_upload(client: &NamedClient, path: &str, content: &[u8]) {
+    let name = &client.name;
+    for got in upload_over_all(client.address, "PUT", path, &[], content) {
+        assert!(matches!(got, Some((201 | 204, _))), "{name}: {:?}", got.map(|got| got.0));
     }
-    assert!(server.stop().success());
+    let got = client.send("GET", path, &[]);
+    assert!(got.iter().all(|got| got.2 == content), "{name}: other bytes");
 }

@@ -60,14 +60,15 @@ impl WaitingRequests {
     pub fn send(server: SocketAddr, path: &'static str, count: usize) -> Self {
         let mut builder = runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        for _ in 0..count.div_ceil(STREAMS) {
-            runtime.spawn(send_on_connection(server, path));
+        for first in (0..count).step_by(STREAMS) {
+            let streams = STREAMS.min(count - first);
+            runtime.spawn(send_on_connection(server, path, streams));
         }
         Self(runtime)
     }
 }
 
-async fn send_on_connection(server: SocketAddr, path: &'static str) {
+async fn send_on_connection(server: SocketAddr, path: &'static str, streams: usize) {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     connector.set_alpn_protos(b"\x02h2").unwrap();
@@ -76,7 +77,7 @@ async fn send_on_connection(server: SocketAddr, path: &'static str) {
     let stream = tokio_boring::connect(settings, "localhost", stream).await.unwrap();
     let connected = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = connected.unwrap();
-    for _ in 0..STREAMS {
+    for _ in 0..streams {
         let mut sender = sender.clone();
         let request = Request::get(format!("https://localhost{path}"));
         let request = request.body(Empty::<Bytes>::new()).unwrap();
