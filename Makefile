@@ -98,6 +98,9 @@ test-acme: setup quiche ## Get and renew certificates by ACME from Pebble, a tes
 test-nginx: setup quiche ## Run nginx over TCP beside edge-server over UDP, as docs/edge-server/tcp.md has it
 	@sh scripts/test-nginx.sh $(LOCKED)
 
+test-origin: setup quiche ## Run edge-server in front of nginx, Node and Python, over each version of HTTP
+	@sh scripts/test-origin.sh $(LOCKED)
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 
@@ -122,7 +125,7 @@ interop-page: setup quiche ## Try the speed-test page in headless Chromium and F
 interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-alt-svc.sh $(LOCKED)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec test-nginx tokio-quiche-check steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec test-nginx test-origin tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh
@@ -201,6 +204,9 @@ bench-flood: build ## Measure what 50,000 forged Initials a second do to downloa
 
 bench-handshakes: build ## Measure what 2,000 TLS handshakes over TCP a second do to downloads over HTTP/3 (2 minutes); ARGS='--rate 500 --rounds 1'
 	cargo bench -p edge-server --bench handshake_flood $(LOCKED) -- $(ARGS)
+
+bench-origin: build ## Measure what 500 requests that wait for a stalled origin do to downloads over HTTP/3 (2 minutes); ARGS='--requests 100 --rounds 1'
+	cargo bench -p edge-server --bench stalled_origin $(LOCKED) -- $(ARGS)
 
 bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)

@@ -2,6 +2,7 @@
 //! library is built for fuzzing.
 
 use std::net::SocketAddr;
+use std::task::Waker;
 use std::time::UNIX_EPOCH;
 
 use ab_test::ClientUnit;
@@ -166,6 +167,7 @@ impl Ends {
             wall_now: UNIX_EPOCH,
             resume: None,
             fetch,
+            waker: &|_| Waker::noop().clone(),
             check: &|_, _| Ok(CheckTicket::default()),
         };
         self.session.read_requests(&mut self.server, &mut context);

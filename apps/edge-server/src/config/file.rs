@@ -105,6 +105,8 @@ pub struct Host {
     #[serde(rename = "early-hints")]
     pub early_hints: Option<Vec<EarlyHintsRule>>,
 
+    pub origin: Option<Vec<OriginRule>>,
+
     #[serde(skip)]
     pub position: Position,
 }
@@ -128,6 +130,8 @@ struct HostSpans {
     redirect: Vec<Spanned<IgnoredAny>>,
     #[serde(default, rename = "early-hints")]
     early_hints: Vec<Spanned<IgnoredAny>>,
+    #[serde(default)]
+    origin: Vec<Spanned<IgnoredAny>>,
 }
 
 /// What clients must be, or bring, to get the paths that a pattern matches.
@@ -251,6 +255,85 @@ pub struct EarlyHintsRule {
     pub position: Position,
 }
 
+/// Server that has the paths that a pattern matches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct OriginRule {
+    #[serde(default = "all_paths")]
+    pub path: String,
+
+    /// Its upstreams, each of which has all of the paths.
+    #[serde(deserialize_with = "one_url_or_several")]
+    pub url: Vec<String>,
+
+    /// How requests are spread among them.
+    #[serde(default)]
+    pub balance: OriginBalance,
+
+    /// Failures in a while after which an upstream gets no requests.
+    #[serde(rename = "failures-max")]
+    pub failures_max: Option<u32>,
+
+    /// Path that healthy upstreams have, and how often it is asked for, in seconds.
+    #[serde(rename = "health-path")]
+    pub health_path: Option<String>,
+    #[serde(rename = "health-interval")]
+    pub health_interval: Option<u32>,
+
+    #[serde(default, rename = "http-version")]
+    pub http_version: OriginHttpVersion,
+
+    /// File of the authorities that its certificate may be of; the default is those of the system.
+    pub ca: Option<PathBuf>,
+
+    /// How long it may take to connect, to respond, and for more of a response, in seconds.
+    #[serde(rename = "connect-timeout")]
+    pub connect_timeout: Option<u32>,
+    #[serde(rename = "header-timeout")]
+    pub header_timeout: Option<u32>,
+    #[serde(rename = "body-timeout")]
+    pub body_timeout: Option<u32>,
+
+    /// The most bytes of a request's content.
+    #[serde(rename = "content-bytes-max")]
+    pub content_bytes_max: Option<u64>,
+
+    /// Requests that it may have at a time.
+    #[serde(rename = "requests-max")]
+    pub requests_max: Option<u32>,
+
+    #[serde(skip)]
+    pub position: Position,
+}
+
+/// How requests are spread among the upstreams of an origin.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginBalance {
+    /// To the one that has the fewest.
+    #[default]
+    LeastConnections,
+
+    /// Those for a path to the same one.
+    ConsistentHash,
+}
+
+/// Version of HTTP that an origin is spoken to in.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum OriginHttpVersion {
+    /// The later one of those that it has, by ALPN; without TLS 1.1.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+
+    #[serde(rename = "1.1")]
+    Http11,
+
+    /// Without TLS by prior knowledge.
+    #[serde(rename = "2")]
+    Http2,
+}
+
 fn all_paths() -> String {
     "**".to_owned()
 }
@@ -328,6 +411,23 @@ fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
     }
 }
 
+/// Reads a URL, or a list of them.
+fn one_url_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a URL, or a list of URLs")]
+    enum OneOrSeveralUrls {
+        One(String),
+        Several(Vec<String>),
+    }
+    match OneOrSeveralUrls::deserialize(deserializer)? {
+        OneOrSeveralUrls::One(url) => Ok(vec![url]),
+        OneOrSeveralUrls::Several(urls) if urls.is_empty() => {
+            Err(serde::de::Error::custom("url: the list is empty; write http://host:port"))
+        }
+        OneOrSeveralUrls::Several(urls) => Ok(urls),
+    }
+}
+
 /// Reads a path, or a list of them.
 fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
@@ -349,7 +449,10 @@ impl Host {
     /// Notes where the host and its rules are.
     fn locate(&mut self, text: &str, spans: Spanned<HostSpans>) {
         self.position = Position::of(text, spans.span().start);
-        let HostSpans { access, cors, header, redirect, early_hints } = spans.into_inner();
+        let HostSpans { access, cors, header, redirect, early_hints, origin } = spans.into_inner();
+        for (rule, span) in self.origin.iter_mut().flatten().zip(origin) {
+            rule.position = Position::of(text, span.span().start);
+        }
         for (rule, span) in self.early_hints.iter_mut().flatten().zip(early_hints) {
             rule.position = Position::of(text, span.span().start);
         }
@@ -379,7 +482,9 @@ impl Host {
         let rules = || self.access.iter().flatten();
         let users = rules().filter_map(|rule| Some(("basic-auth", rule.basic_auth.as_ref()?)));
         let secrets = rules().filter_map(|rule| Some(("signed-url", rule.signed_url.as_ref()?)));
-        let all = certs.chain(keys).chain(users).chain(secrets);
+        let origins = self.origin.iter().flatten();
+        let authorities = origins.filter_map(|rule| Some(("ca", rule.ca.as_ref()?)));
+        let all = certs.chain(keys).chain(users).chain(secrets).chain(authorities);
         all.map(|(key, path)| (key, path.as_path()))
     }
 
@@ -425,6 +530,7 @@ impl Host {
             header: joined(other.header.clone(), self.header),
             redirect: self.redirect.or_else(|| other.redirect.clone()),
             early_hints: joined(other.early_hints.clone(), self.early_hints),
+            origin: self.origin.or_else(|| other.origin.clone()),
             position: self.position,
         }
     }
@@ -522,6 +628,21 @@ mod tests {
             to = "/new/*"
             status = 301
 
+            [[host.origin]]
+            path = "/api/**"
+            url = ["https://127.0.0.1:8443", "https://127.0.0.1:8444"]
+            balance = "consistent-hash"
+            failures-max = 6
+            health-path = "/health"
+            health-interval = 7
+            http-version = "2"
+            ca = "/ca.pem"
+            connect-timeout = 1
+            header-timeout = 2
+            body-timeout = 3
+            requests-max = 4
+            content-bytes-max = 5
+
             [[host]]
             names = ["www.example.org"]
             root = "/srv/example"
@@ -564,6 +685,18 @@ mod tests {
         assert_eq!(cors.position.to_string(), "line 24, column 13");
         assert_eq!(named.cors, default_host.cors);
         assert_eq!((named.header, named.redirect), (default_host.header, default_host.redirect));
+        let origin = &default_host.origin.as_ref().unwrap()[0];
+        let times = [origin.connect_timeout, origin.header_timeout, origin.body_timeout];
+        assert_eq!((times, origin.requests_max), ([1, 2, 3].map(Some), Some(4)));
+        assert_eq!(origin.content_bytes_max, Some(5));
+        assert_eq!(origin.url, ["https://127.0.0.1:8443", "https://127.0.0.1:8444"]);
+        assert_eq!(origin.balance, OriginBalance::ConsistentHash);
+        assert_eq!(origin.http_version, OriginHttpVersion::Http2);
+        let health = (origin.failures_max, origin.health_path.as_deref(), origin.health_interval);
+        assert_eq!(health, (Some(6), Some("/health"), Some(7)));
+        assert_eq!(origin.ca.as_deref(), Some(Path::new("/ca.pem")));
+        assert_eq!(origin.position.to_string(), "line 37, column 13");
+        assert_eq!(named.origin, default_host.origin);
     }
 
     #[test]
@@ -630,6 +763,26 @@ mod tests {
             (
                 "[[host]]\n[[host.cors]]\npath = '/a'",
                 &["line 2, column 1: [[host]] without names: origins is missing; add it"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\npath = '/a'",
+                &["line 2, column 1: [[host]] without names: url is missing; add it"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = 1",
+                &["line 3, column 7: [[host]] without names: write a URL, or a list of URLs"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = []",
+                &["line 3, column 7: [[host]] without names: url: the list is empty; write http://host:port"],
+            ),
+            (
+                "[[host]]\n[[host.origin]]\nurl = 'http://a'\nbalance = 'x'",
+                &["line 4, column 11", "balance", "least-connections", "consistent-hash"],
+            ),
+            (
+                "[[host]]\norigin = 'http://a'",
+                &["origin: write tables, each below a line [[host.origin]]"],
             ),
             (
                 "[[host]]\nnames = ['a']\ncc = 'bbr3'",

@@ -15,7 +15,7 @@ const EXPECTED: [(&str, &str); 8] = [
 ];
 
 /// Keys of lists of tables.
-const TABLES: [&str; 6] = ["host", "access", "cors", "early-hints", "header", "redirect"];
+const TABLES: [&str; 7] = ["host", "access", "cors", "early-hints", "header", "redirect", "origin"];
 
 /// Returns what is wrong at a place in the file, and what to write.
 pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
@@ -32,6 +32,14 @@ pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
     }
     if let Some(rest) = reason.strip_prefix("unknown field ") {
         return unknown_key(rest);
+    }
+    if let Some(rest) = reason.strip_prefix("unknown variant ") {
+        let known = rest.rsplit_once("expected ").map_or(rest, |(_, known)| known);
+        let known = known.trim_start_matches("one of ").replace('`', "\"");
+        return match key_before(text, span.start) {
+            Some(key) => format!("{key}: write {known}"),
+            None => format!("write {known}"),
+        };
     }
     let expected = reason.strip_prefix("invalid ").and_then(|rest| rest.rsplit_once(", expected "));
     let Some((_, expected)) = expected else { return reason.to_owned() };
@@ -164,6 +172,12 @@ mod tests {
                 "x",
                 "unknown field `x`, expected one of `a`, `b`",
                 "there is no key 'x'; use a, b",
+            ),
+            (
+                "x = 'a'",
+                "'a'",
+                "unknown variant `a`, expected `b` or `c`",
+                "x: write \"b\" or \"c\"",
             ),
             ("x", "x", "key with no value, expected `=`", "key with no value, expected `=`"),
         ] {

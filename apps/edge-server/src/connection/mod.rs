@@ -49,6 +49,7 @@ use crate::content::read_pool::ReadPool;
 use crate::h3::goaway;
 use crate::h3::RequestContext;
 use crate::h3::Session;
+use crate::http::body::PendingChunk;
 use crate::http::response::ConnectionEffect;
 use crate::net::route::AddressPair;
 use crate::net::route::Arrival;
@@ -381,10 +382,10 @@ impl Connection {
         }
     }
 
-    /// Notes that the password of a request has been checked.
-    pub fn on_password_checked(&mut self, stream: u64) {
+    /// Notes that a request or a response need not wait any longer.
+    pub fn on_woken(&mut self, stream: u64) {
         if let Some(http) = &mut self.http {
-            http.on_password_checked(stream);
+            http.on_woken(stream);
         }
     }
 
@@ -615,11 +616,16 @@ impl Connection {
             http.go_away(&mut self.quic, goaway.is_final());
         }
         let wall_now = clock::wall_now();
-        let fetch = &mut |stream, range| {
-            context.metrics.count_disk_read();
-            context.read_pool.fetch(self.handle, stream, range);
+        let (read_pool, handle) = (context.read_pool, self.handle);
+        let waker = &|stream| read_pool.waker(handle, stream);
+        let fetch = &mut |stream, pending| match pending {
+            PendingChunk::File(range) => {
+                context.metrics.count_disk_read();
+                read_pool.fetch(handle, stream, range);
+            }
+            PendingChunk::Stream(wait) => wait.wake(&waker(stream)),
         };
-        let check = &|stream, check| context.read_pool.check(self.handle, stream, check);
+        let check = &|stream, check| read_pool.check(handle, stream, check);
         let mut request_context = RequestContext {
             virtual_hosts: context.virtual_hosts,
             limits: context.limits,
@@ -630,6 +636,7 @@ impl Connection {
             resume: self.resume_summary.as_ref(),
             fetch,
             check,
+            waker,
         };
         let read = http.read_requests(&mut self.quic, &mut request_context);
         let effects = http.take_effects();

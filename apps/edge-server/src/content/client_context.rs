@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use crate::admission::file_limits::FilePermit;
 use crate::admission::file_limits::FileReaders;
+use crate::http::exchange::Protocol;
 use crate::resume::report::ConnectionReport;
 
 /// Client of a request, as of now.
@@ -20,6 +21,8 @@ pub struct ClientContext<'a> {
 
     /// Returns what the client may know of its connection.
     pub report: &'a dyn Fn() -> ConnectionReport,
+
+    pub protocol: Protocol,
 
     /// The request has been handled before, and has waited for its password to be checked.
     pub has_waited: bool,

@@ -280,6 +280,7 @@ mod tests {
     fn error_names_file_line_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
+        let bad_origin = "[[host.origin]]\nurl = 'ftp://a'\n";
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
         let root = format!("root = '{}'\n", dir.path().display());
@@ -292,6 +293,10 @@ mod tests {
             (
                 format!("{root}{nameless}{named}{bad}"),
                 "[[host]] a.example, line 6, column 1: header: 'Bad'",
+            ),
+            (
+                format!("{root}{named}{bad_origin}"),
+                "[[host]] a.example, line 5, column 1: origin: url = 'ftp://a': write http://host",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

@@ -11,6 +11,7 @@ pub mod hosts;
 mod lookup_cache;
 mod media_types;
 pub mod open_files;
+pub mod origin;
 mod path_pattern;
 mod present;
 pub mod read_pool;
@@ -55,6 +56,14 @@ use crate::content::file_lookup::KeptLookup;
 use crate::content::file_lookup::Lookup;
 use crate::content::file_lookup::Representation;
 use crate::content::lookup_cache::LookupCache;
+use crate::content::origin::error::OriginError;
+use crate::content::origin::fields;
+use crate::content::origin::fields::ForwardedClient;
+use crate::content::origin::forwarding::ForwardedRequest;
+use crate::content::origin::forwarding::ForwardedResponse;
+use crate::content::origin::server::OriginServer;
+use crate::content::origin::upload::OriginContent;
+use crate::content::origin::HostOrigins;
 use crate::content::present::present;
 use crate::content::root::Root;
 use crate::content::rules::encode;
@@ -83,6 +92,37 @@ pub enum Handling {
 
     /// The request is to be handled again after this.
     Check(Box<PasswordCheck>),
+
+    /// An origin has the response, which is to be [completed](VirtualHost::complete).
+    Forward(Box<ForwardedRequest>),
+}
+
+/// What a request that is handled has waited for.
+#[derive(Debug)]
+pub enum Attempt {
+    First,
+    AfterCheck,
+    Forwarded(Box<ForwardedResponse>),
+}
+
+/// Reason why the host itself has no response to a request.
+enum Diversion {
+    Denied(Denial),
+    Origin(OriginTarget),
+}
+
+impl From<Denial> for Diversion {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
+    }
+}
+
+/// Where an origin has what a request is for.
+struct OriginTarget {
+    origin: Arc<OriginServer>,
+
+    /// Encoded path and query.
+    target: String,
 }
 
 /// Response without configured fields.
@@ -112,6 +152,7 @@ pub struct VirtualHost {
     access: Option<AccessRules>,
 
     early_hints: EarlyHints,
+    origins: HostOrigins,
 
     /// Absent if web pages of other origins read nothing.
     cors: Option<CorsRules>,
@@ -144,6 +185,7 @@ impl VirtualHost {
             rules,
             access,
             early_hints: EarlyHints::new(host)?,
+            origins: HostOrigins::new(host, resources.prefix_lengths)?,
             cors: CorsRules::new(host)?,
             speedtest,
             server_timing: host.server_timing.unwrap_or(false),
@@ -177,6 +219,25 @@ impl VirtualHost {
         handling
     }
 
+    /// Returns the response to a request that an origin has had.
+    pub fn complete(
+        &self,
+        request: &Request<'_>,
+        forwarded: ForwardedResponse,
+        client: &ClientContext<'_>,
+    ) -> Response {
+        let ForwardedResponse { result, grant } = forwarded;
+        let mut response = match result {
+            Ok(response) => self.with_rules(response, request),
+            Err(e) => self.origin_error(&e, request, client),
+        };
+        self.apply_grants(&mut response, [grant, AccessGrant::default()], request, client);
+        if let Some(cors) = &self.cors {
+            cors.complete(request, &mut response);
+        }
+        response
+    }
+
     fn decide(
         &self,
         request: &Request<'_>,
@@ -199,7 +260,7 @@ impl VirtualHost {
             Err(denial) => return self.deny(denial, request, client),
         };
         if !self.accepts_upload(request) {
-            return self.respond(request, client, grant);
+            return self.respond(request, is_early, client, grant);
         }
         match request.content_length.unwrap_or(0) <= speedtest::BYTES_MAX {
             true => Handling::Upload { bytes_max: speedtest::BYTES_MAX, user: grant.user },
@@ -278,25 +339,101 @@ impl VirtualHost {
     fn respond(
         &self,
         request: &Request<'_>,
+        is_early: bool,
         client: &ClientContext<'_>,
         grant: AccessGrant,
     ) -> Handling {
         let found = match self.find_response(request, client, &grant) {
             Ok(found) => found,
-            Err(denial) => return self.deny(denial, request, client),
+            Err(Diversion::Denied(denial)) => return self.deny(denial, request, client),
+            Err(Diversion::Origin(target)) => {
+                return self.forward(target, request, is_early, client, grant);
+            }
         };
         let mut response = self.with_fields(found.response, request, found.file.as_deref());
-        if grant.is_private || found.grant.is_private {
-            access::make_private(&mut response);
+        self.apply_grants(&mut response, [grant, found.grant], request, client);
+        Handling::Respond(response)
+    }
+
+    /// Changes a response as the access rules grant it.
+    fn apply_grants(
+        &self,
+        response: &mut Response,
+        [grant, more]: [AccessGrant; 2],
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) {
+        if grant.is_private || more.is_private {
+            access::make_private(response);
         }
-        response.user = grant.user.or(found.grant.user);
-        let buckets = grant.buckets.iter().chain(&found.grant.buckets).cloned().collect();
+        response.user = grant.user.or(more.user);
+        let buckets = grant.buckets.into_iter().chain(more.buckets).collect();
         response.rate = ResponseRate::new(buckets, client.now);
         // Pages of other origins learn nothing of the client's path.
         if self.server_timing && request.is_same_origin() {
             response.add("server-timing", (client.report)().server_timing());
         }
-        Handling::Respond(response)
+    }
+
+    /// Returns the request that the origin gets.
+    fn forward(
+        &self,
+        OriginTarget { origin, target }: OriginTarget,
+        request: &Request<'_>,
+        is_early: bool,
+        client: &ClientContext<'_>,
+        grant: AccessGrant,
+    ) -> Handling {
+        if fields::is_loop(request) {
+            OriginError::Loop.outcome().count();
+            return Handling::Respond(self.origin_error(&OriginError::Loop, request, client));
+        }
+        if request.content_length.is_some_and(|length| length > origin.content_bytes_max) {
+            return Handling::Respond(self.refuse(413, request));
+        }
+        let address = (client.addresses)().first().copied();
+        let uri = address.zip(uri_of(request.authority, &target));
+        let Some((address, uri)) = uri else { return Handling::Respond(self.refuse(400, request)) };
+        let forwarded_client = ForwardedClient {
+            address,
+            protocol: client.protocol,
+            is_early,
+            is_authenticated: grant.user.is_some(),
+        };
+        let mut forwarded = hyper::Request::new(OriginContent::default());
+        *forwarded.uri_mut() = uri;
+        *forwarded.headers_mut() = fields::to_origin(request, forwarded_client);
+        // It is one of those that are forwarded.
+        *forwarded.method_mut() = request.method_name.parse().unwrap_or_default();
+        let request = forwarded;
+        Handling::Forward(Box::new(ForwardedRequest { origin, request, client: address, grant }))
+    }
+
+    /// Returns the response to a request without one of its origin.
+    fn origin_error(
+        &self,
+        error: &OriginError,
+        request: &Request<'_>,
+        client: &ClientContext<'_>,
+    ) -> Response {
+        let mut response = self.error_response(error.status(), client.permit);
+        if error.status() == 503 {
+            response.add("retry-after", "1");
+        }
+        self.with_fields(response, request, None)
+    }
+
+    /// Changes the fields of an origin's response as the rules for its path say.
+    fn with_rules(&self, mut response: Response, request: &Request<'_>) -> Response {
+        if let Some(url_path) = UrlPath::parse(request.split_target().0) {
+            let path = url_path.decoded();
+            self.rules.change(&mut response.fields, &path, true);
+            response.is_without_alt_svc = self.rules.unset_alt_svc(&path, true);
+        }
+        if [200, 304].contains(&response.status) {
+            response.fields.append(&mut self.hints(request));
+        }
+        response
     }
 
     /// Returns the response to a request that the host does not serve.
@@ -359,13 +496,13 @@ impl VirtualHost {
     ///
     /// # Errors
     ///
-    /// Access rules deny the file that the path leads to.
+    /// Access rules deny the file that the path leads to, or an origin has it.
     fn find_response(
         &self,
         request: &Request<'_>,
         client: &ClientContext<'_>,
         grant: &AccessGrant,
-    ) -> Result<FoundResponse, Denial> {
+    ) -> Result<FoundResponse, Diversion> {
         let ClientContext { permit, wall_now, report, .. } = *client;
         let (path, query) = request.split_target();
         let unsigned = grant.is_signed.then(|| signed_urls::without_signature(query));
@@ -375,15 +512,22 @@ impl VirtualHost {
                 return Ok(response.into());
             }
         }
-        if !matches!(request.method, Method::Get | Method::Head) {
+        let url_path = UrlPath::parse(path);
+        let decoded = url_path.as_ref().map(UrlPath::decoded);
+        let origin = decoded.as_deref().and_then(|decoded| self.origins.find(decoded));
+        let origin = origin.filter(|_| origin::is_forwarded(request.method_name));
+        if origin.is_none() && !matches!(request.method, Method::Get | Method::Head) {
             return Ok(Response::method_not_allowed(ALLOWED).into());
         }
-        let Some(url_path) = UrlPath::parse(path) else {
+        let Some((url_path, decoded)) = url_path.zip(decoded) else {
             return Ok(self.error_response(400, permit).into());
         };
-        let decoded = url_path.decoded();
         if let Some((status, to)) = self.rules.redirect(&decoded, query) {
             return Ok(Response::redirect(status, to).into());
+        }
+        if let Some(origin) = origin {
+            let (origin, target) = (Arc::clone(origin), encode(&decoded) + query);
+            return Err(Diversion::Origin(OriginTarget { origin, target }));
         }
         let accepted = match self.is_negotiated() {
             true => content_coding::accepted(request.values("accept-encoding")),
@@ -530,6 +674,12 @@ impl VirtualHost {
             _ => format!("{error} in {root}; name a readable file"),
         })
     }
+}
+
+/// Returns the URI of an encoded path and a query, if it is one.
+fn uri_of(authority: &str, target: &str) -> Option<hyper::Uri> {
+    let uri = hyper::Uri::builder().scheme("https").authority(authority);
+    uri.path_and_query(target).build().ok()
 }
 
 /// Warns once of each reason why requests can open no file.

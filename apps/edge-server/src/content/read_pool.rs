@@ -1,5 +1,5 @@
 //! Read pool: threads that read files from disk, so that event loops never block. A worker's client
-//! takes the results of password checks, too.
+//! takes wakes of requests that wait for something else, too.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::Weak;
+use std::task;
+use std::task::Waker;
 use std::thread;
 
 use bytes::Bytes;
@@ -38,9 +40,9 @@ pub struct ReadPool {
     results_sender: Sender<ReadResult>,
     results: Receiver<ReadResult>,
 
-    /// Requests whose passwords have been checked, by connection and stream.
-    checked_sender: Sender<(ConnectionHandle, u64)>,
-    checked: Receiver<(ConnectionHandle, u64)>,
+    /// Requests and responses that need not wait any longer, by connection and stream.
+    woken_sender: Sender<(ConnectionHandle, u64)>,
+    woken: Receiver<(ConnectionHandle, u64)>,
 }
 
 /// Result of a read for a response.
@@ -56,11 +58,24 @@ pub struct CheckTicket(Arc<()>);
 
 /// Check that a request of a worker waits for.
 struct DeferredCheck {
+    ticket: Weak<()>,
+    waker: Arc<StreamWaker>,
+}
+
+/// Wakes a request or a response of a worker.
+struct StreamWaker {
     connection: ConnectionHandle,
     stream: u64,
-    ticket: Weak<()>,
-    checked_sender: Sender<(ConnectionHandle, u64)>,
+    woken_sender: Sender<(ConnectionHandle, u64)>,
     wake: Wake,
+}
+
+impl task::Wake for StreamWaker {
+    fn wake(self: Arc<Self>) {
+        // Fails if the worker has ended.
+        let _ = self.woken_sender.send((self.connection, self.stream));
+        (self.wake)();
+    }
 }
 
 impl CheckWaiter for DeferredCheck {
@@ -69,9 +84,7 @@ impl CheckWaiter for DeferredCheck {
     }
 
     fn wake(self: Box<Self>) {
-        // Fails if the worker has ended.
-        let _ = self.checked_sender.send((self.connection, self.stream));
-        (self.wake)();
+        task::Wake::wake(self.waker);
     }
 }
 
@@ -109,9 +122,9 @@ impl ReadQueue {
     /// Returns a worker's client; `wake` wakes its event loop when there are results.
     pub fn handle(&self, wake: Wake) -> ReadPool {
         let (results_sender, results) = channel();
-        let (checked_sender, checked) = channel();
+        let (woken_sender, woken) = channel();
         let jobs = self.jobs.clone();
-        ReadPool { jobs, wake, results_sender, results, checked_sender, checked }
+        ReadPool { jobs, wake, results_sender, results, woken_sender, woken }
     }
 }
 
@@ -137,19 +150,25 @@ impl ReadPool {
         check: PasswordCheck,
     ) -> Result<CheckTicket, AccessRefusal> {
         let ticket = CheckTicket::default();
-        check.start(Box::new(DeferredCheck {
-            connection,
-            stream,
-            ticket: Arc::downgrade(&ticket.0),
-            checked_sender: self.checked_sender.clone(),
-            wake: Arc::clone(&self.wake),
-        }))?;
+        let waker = self.stream_waker(connection, stream).into();
+        let check_waiter = DeferredCheck { ticket: Arc::downgrade(&ticket.0), waker };
+        check.start(Box::new(check_waiter))?;
         Ok(ticket)
     }
 
-    /// Returns the next request whose password has been checked, if there is one.
-    pub fn next_checked(&self) -> Option<(ConnectionHandle, u64)> {
-        self.checked.try_recv().ok()
+    /// Returns the waker of a request or a response, which [`Self::next_woken()`] then returns.
+    pub fn waker(&self, connection: ConnectionHandle, stream: u64) -> Waker {
+        Waker::from(Arc::new(self.stream_waker(connection, stream)))
+    }
+
+    fn stream_waker(&self, connection: ConnectionHandle, stream: u64) -> StreamWaker {
+        let (woken_sender, wake) = (self.woken_sender.clone(), Arc::clone(&self.wake));
+        StreamWaker { connection, stream, woken_sender, wake }
+    }
+
+    /// Returns the next request or response that need not wait any longer, if there is one.
+    pub fn next_woken(&self) -> Option<(ConnectionHandle, u64)> {
+        self.woken.try_recv().ok()
     }
 
     /// Returns the next result, if there is one.

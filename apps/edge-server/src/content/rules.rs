@@ -209,7 +209,13 @@ impl Rules {
     /// Returns the configured fields of the response for `path`, which begins with a slash: a file's,
     /// or another's. The rules apply one after the other.
     pub fn fields(&self, path: &str, is_file: bool) -> Vec<Field> {
-        let mut fields: Vec<Field> = Vec::new();
+        let mut fields = Vec::new();
+        self.change(&mut fields, path, is_file);
+        fields
+    }
+
+    /// Applies the rules to the fields of the response for `path`, a file's or another's.
+    pub fn change(&self, fields: &mut Vec<Field>, path: &str, is_file: bool) {
         for rule in &self.headers {
             if !rule.applies_to(is_file) || !rule.pattern.is_match(path) {
                 continue;
@@ -221,7 +227,6 @@ impl Rules {
             fields.retain(|field| !is_replaced(&field.name));
             fields.extend(rule.set.iter().chain(&rule.add).cloned());
         }
-        fields
     }
 
     /// Returns whether the rules for `path` leave out the server's own `alt-svc`: the last that names it

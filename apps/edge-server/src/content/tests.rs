@@ -12,6 +12,7 @@ use quiche::h3;
 use quiche::path_state::PrefixLengths;
 
 use super::*;
+use crate::http::exchange::Protocol;
 use crate::http::response::ConnectionEffect;
 use crate::resume::report::ConnectionReport;
 
@@ -105,7 +106,7 @@ const START: Duration = Duration::from_secs(60);
 fn comparable(response: &Response) -> (u16, String, Vec<u8>) {
     let Response { status, fields, body, .. } = response;
     // A download of the speed test is longer than memory.
-    let is_read = body.length() < 1 << 20;
+    let is_read = body.length().is_some_and(|length| length < 1 << 20);
     (*status, format!("{fields:?}"), if is_read { body.read(1000).unwrap() } else { Vec::new() })
 }
 
@@ -126,6 +127,7 @@ pub(super) fn request(
                 check.run();
                 has_waited = true;
             }
+            Handling::Forward(forwarded) => panic!("{forwarded:?}"),
         }
     }
 }
@@ -151,6 +153,7 @@ fn handle(
         addresses: &|| vec![CLIENT.parse().unwrap()],
         permit: &permit,
         report: &|| ConnectionReport::new("00ab".into(), None, rtt, None),
+        protocol: Protocol::Http3,
         has_waited,
         now: quiche::clock::now(),
         wall_now,
@@ -646,7 +649,7 @@ fn pages_of_named_origins_may_read_responses() {
     let preflight = |path: &str, origin: &str| {
         let fields = [("origin", origin), ("access-control-request-method", "GET")];
         let response = host.request("OPTIONS", path, &fields);
-        assert_eq!(response.body.length() == 0, response.status == 204);
+        assert_eq!(response.body.length() == Some(0), response.status == 204);
         let value = |name: &str| {
             response.field(&format!("access-control-{name}")).unwrap_or_default().to_owned()
         };
@@ -738,10 +741,10 @@ fn speedtest_serves_bytes_and_page() {
     ] {
         assert_eq!(host.get(path).status, status, "{path}");
     }
-    assert_eq!(host.get("/bytes/12345").body.length(), 12345);
+    assert_eq!(host.get("/bytes/12345").body.length(), Some(12345));
     assert_eq!(host.get("/bytes/010").field("etag"), host.get("/bytes/10").field("etag"));
     let part = host.request("GET", "/bytes/100000", &[("range", "bytes=70000-")]);
-    assert_eq!((part.status, part.body.length()), (206, 30_000));
+    assert_eq!((part.status, part.body.length()), (206, Some(30_000)));
     assert_eq!(part.field("content-range"), Some("bytes 70000-99999/100000"));
     let page = host.get("/speedtest");
     let html = String::from_utf8(page.body.read(1 << 20).unwrap()).unwrap();
@@ -762,7 +765,7 @@ fn speedtest_serves_bytes_and_page() {
 #[test]
 fn speedtest_page_runs_its_own_script_alone() {
     let page = TestHost::new("").get("/speedtest");
-    assert!(page.body.length() < 2 * crate::quic::INITIAL_WINDOW_BYTES);
+    assert!(page.body.length().unwrap() < 2 * crate::quic::INITIAL_WINDOW_BYTES);
     let html = String::from_utf8(page.body.read(1 << 20).unwrap()).unwrap();
     let policy = page.field("content-security-policy").unwrap();
     for (tag, directive) in [("style", "style-src"), ("script", "script-src")] {
@@ -899,6 +902,7 @@ fn small_file_from_memory_has_no_descriptor() {
             addresses: &Vec::new,
             permit: &refused,
             report: &report,
+            protocol: Protocol::Http3,
             has_waited: false,
             now: quiche::clock::now(),
             wall_now,
@@ -933,5 +937,47 @@ fn pages_have_the_links_of_early_hints() {
         assert_eq!(response.status, status, "{method} {path} {fields:?}");
         let links = response.field("link");
         assert_eq!(links.is_some(), has_links, "{method} {path} {fields:?}: {links:?}");
+    }
+}
+
+#[test]
+fn origin_has_the_paths_of_its_rule_alone() {
+    let host = TestHost::new(
+        "redirect = [{ from = '/app/old', to = '/new' }]\n\
+         access = [{ path = '/app/denied', deny = ['::/0', '0.0.0.0/0'] }]\n\
+         origin = [{ path = '/app/special', url = 'http://[::1]:9' },\n\
+                   { path = '/app/**', url = 'http://origin:9' }]",
+    );
+    for (method, path, expected) in [
+        ("GET", "/app/", Ok("http://origin:9/app/")),
+        ("HEAD", "/app/a%20b%3Fc?d=%20e", Ok("http://origin:9/app/a%20b%3Fc?d=%20e")),
+        ("GET", "//app//./a//", Ok("http://origin:9/app/a/")),
+        ("GET", "/%61pp/%C3%BC", Ok("http://origin:9/app/%C3%BC")),
+        ("GET", "/app/special", Ok("http://[::1]:9/app/special")),
+        ("GET", "/app/../app/", Err(400)),
+        ("GET", "/app/a%2fb", Err(400)),
+        ("GET", "/app/old", Err(308)),
+        ("GET", "/app/denied", Err(403)),
+        ("POST", "/app/", Ok("http://origin:9/app/")),
+        ("DELETE", "/app/", Ok("http://origin:9/app/")),
+        ("TRACE", "/app/", Err(405)),
+        ("POST", "/app/old", Err(308)),
+        ("POST", "/app/../app/", Err(405)),
+        ("POST", "/ten.txt", Err(405)),
+        ("GET", "/application", Err(404)),
+        ("GET", "/ten.txt", Err(200)),
+        ("GET", "/bytes/3", Err(200)),
+    ] {
+        let handling = handle(&host.virtual_host, (method, path, &[]), START, false);
+        let got = match &handling {
+            Handling::Forward(forwarded) => {
+                assert_eq!(forwarded.request.method(), method);
+                let target = forwarded.request.uri().path_and_query().unwrap();
+                Ok(format!("{}{target}", forwarded.origin.upstreams[0].url))
+            }
+            Handling::Respond(response) => Err(response.status),
+            other => panic!("{method} {path}: {other:?}"),
+        };
+        assert_eq!(got, expected.map(str::to_owned), "{method} {path}");
     }
 }

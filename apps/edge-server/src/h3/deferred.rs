@@ -1,8 +1,9 @@
-//! Deferred requests: those that wait until their password has been checked.
+//! Deferred requests: those that wait until their password has been checked, or for an origin.
 
 use foldhash::HashMap;
 use quiche::h3;
 
+use crate::content::origin::forwarding::PendingForward;
 use crate::content::read_pool::CheckTicket;
 use crate::h3::priority::Priority;
 use crate::h3::request_body::RequestBody;
@@ -30,13 +31,19 @@ pub enum ContentStage {
     Complete,
 }
 
+/// What a request waits for.
+pub enum Awaited {
+    Check(#[expect(dead_code, reason = "ends the check when it is dropped")] CheckTicket),
+    Origin(PendingForward),
+}
+
 /// A request that waits.
 pub struct DeferredRequest {
     pub list: Vec<h3::Header>,
     pub priority: Priority,
 
     /// Dropped with the request.
-    pub _ticket: CheckTicket,
+    pub awaited: Awaited,
 
     /// Content that ended meanwhile.
     pub ended: Option<RequestBody>,
@@ -53,8 +60,22 @@ impl DeferredRequests {
         self.waiting.get_mut(&stream)
     }
 
+    /// Returns whether a request waits for the check of its password.
+    pub fn awaits_check(&self, stream: u64) -> bool {
+        let waiting = self.waiting.get(&stream);
+        waiting.is_some_and(|request| matches!(request.awaited, Awaited::Check(_)))
+    }
+
     pub fn contains(&self, stream: u64) -> bool {
         self.waiting.contains_key(&stream)
+    }
+
+    /// Returns the streams whose requests wait for an origin.
+    pub fn awaiting_origin(&self) -> Vec<u64> {
+        let waiting = self.waiting.iter();
+        let at_origin =
+            waiting.filter(|(_, request)| matches!(request.awaited, Awaited::Origin(_)));
+        at_origin.map(|(stream, _)| *stream).collect()
     }
 
     /// Returns the bytes that are kept of the requests.

@@ -13,8 +13,13 @@ mod shrink;
 mod stall_detector;
 pub mod stalled;
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -37,10 +42,13 @@ use crate::content::access::basic_auth::PasswordCheck;
 use crate::content::access::refusal::AccessRefusal;
 use crate::content::client_context::ClientContext;
 use crate::content::hosts::VirtualHosts;
+use crate::content::origin::forwarding::ForwardedRequest;
 use crate::content::read_pool::CheckTicket;
 use crate::content::speedtest;
+use crate::content::Attempt;
 use crate::content::Handling;
 use crate::content::VirtualHost;
+use crate::h3::deferred::Awaited;
 use crate::h3::deferred::ContentStage;
 use crate::h3::deferred::DeferredRequest;
 use crate::h3::deferred::DeferredRequests;
@@ -53,7 +61,9 @@ use crate::h3::response_writer::Step;
 use crate::h3::scheduler::Scheduler;
 use crate::h3::send_quota::SendQuota;
 use crate::h3::stall_detector::StallDetector;
-use crate::http::body::FileRange;
+use crate::http::body::PendingChunk;
+use crate::http::body_stream::StreamWriter;
+use crate::http::exchange::Protocol;
 use crate::http::request;
 use crate::http::request::FieldLine;
 use crate::http::request::Method;
@@ -104,8 +114,14 @@ pub struct Session {
     /// under way.
     request_bodies: HashMap<u64, RequestBody>,
 
-    /// Requests that wait for the check of their password.
+    /// Requests that wait for the check of their password, or for an origin.
     deferred: DeferredRequests,
+
+    /// Where the content of requests for origins goes, by stream, until it has ended.
+    uploads: HashMap<u64, StreamWriter>,
+
+    /// Streams with content that was left unread.
+    unread: Vec<u64>,
 
     exchanges: Exchanges,
 
@@ -157,13 +173,16 @@ pub struct RequestContext<'a> {
     /// Absent where Careful Resume is off.
     pub resume: Option<&'a ResumeSummary>,
 
-    /// Begins to read from disk for the response on a stream. The result goes to
-    /// [`Session::on_fetched`].
-    pub fetch: &'a mut dyn FnMut(u64, FileRange),
+    /// Begins to read from disk for the response on a stream, whose result goes to
+    /// [`Session::on_fetched`], or to wait for more of it, whose end goes to [`Session::on_woken`].
+    pub fetch: &'a mut dyn FnMut(u64, PendingChunk),
 
     /// Begins to check the password of the request on a stream. Its end goes to
-    /// [`Session::on_password_checked`].
+    /// [`Session::on_woken`].
     pub check: &'a dyn Fn(u64, PasswordCheck) -> Result<CheckTicket, AccessRefusal>,
+
+    /// Returns the waker of the request on a stream. Wakes go to [`Session::on_woken`].
+    pub waker: &'a dyn Fn(u64) -> Waker,
 }
 
 impl<'a> From<&'a h3::Header> for FieldLine<'a> {
@@ -192,6 +211,8 @@ impl Session {
             responses: Scheduler::default(),
             request_bodies: HashMap::default(),
             deferred: DeferredRequests::default(),
+            uploads: HashMap::default(),
+            unread: Vec::new(),
             exchanges: Exchanges::new(logged),
             next_stream: 0,
             goaway_id: None,
@@ -233,7 +254,8 @@ impl Session {
     /// exchanges under way.
     pub fn kept_request_bytes(&self) -> u64 {
         let of_requests = self.exchanges.kept_bytes() + self.deferred.kept_bytes();
-        self.h3.unfinished_frame_bytes() as u64 + of_requests
+        let of_uploads: u64 = self.uploads.values().map(StreamWriter::queued_bytes).sum();
+        self.h3.unfinished_frame_bytes() as u64 + of_requests + of_uploads
     }
 
     /// Returns the bytes of responses that the transport has not taken yet.
@@ -264,7 +286,11 @@ impl Session {
     /// Reads requests, and begins their responses. Returns whether anything was read.
     pub fn read_requests(&mut self, quic: &mut Quic, context: &mut RequestContext<'_>) -> bool {
         self.exchanges.finish_acknowledged(quic, context.now);
+        self.cancel_stopped(quic);
         let mut any = self.handle_deferred(quic, context);
+        for stream in std::mem::take(&mut self.unread) {
+            self.on_data(quic, stream, context);
+        }
         let mut events = Vec::new();
         loop {
             self.poll_ahead(quic, &mut events);
@@ -369,7 +395,7 @@ impl Session {
         };
         let stage = if more_frames { ContentStage::More } else { ContentStage::Last };
         let body = RequestBody::new(request.content_length, None, priority);
-        self.handle(quic, stream, (&request, list), (body, stage), false, context);
+        self.handle(quic, stream, (&request, list), (body, stage), Attempt::First, context);
     }
 
     /// Handles a request, with its header section and what there is of its content.
@@ -379,7 +405,7 @@ impl Session {
         stream: u64,
         (request, list): (&Request<'_>, &[h3::Header]),
         (mut body, stage): (RequestBody, ContentStage),
-        has_waited: bool,
+        attempt: Attempt,
         context: &RequestContext<'_>,
     ) {
         let virtual_host = context.virtual_hosts.find(request.host);
@@ -390,48 +416,107 @@ impl Session {
             addresses: &|| client_addresses(quic),
             permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
             report: &|| report(quic, context.resume),
-            has_waited,
+            protocol: Protocol::Http3,
+            has_waited: !matches!(attempt, Attempt::First),
             now: context.now,
             wall_now: context.wall_now,
         };
-        let response = match virtual_host.handle(request, is_early, &client) {
-            Handling::Respond(response) => response,
+        let handling = match attempt {
+            Attempt::Forwarded(forwarded) => {
+                Handling::Respond(virtual_host.complete(request, *forwarded, &client))
+            }
+            Attempt::First | Attempt::AfterCheck => virtual_host.handle(request, is_early, &client),
+        };
+        let awaited = match handling {
+            Handling::Check(check) => (context.check)(stream, *check).map(Awaited::Check),
+            Handling::Forward(forwarded) => {
+                Ok(self.forward(stream, request, *forwarded, stage, context))
+            }
+            Handling::Respond(response) => {
+                return self.respond_at(quic, stream, request, response, (body, stage), context);
+            }
             Handling::Upload { bytes_max, user } => {
                 self.exchanges.on_user(stream, user);
-                return self.begin_upload(
-                    quic,
-                    stream,
-                    request,
-                    (body.with_limit(bytes_max), stage),
-                    context,
-                );
+                let body = body.with_limit(bytes_max);
+                return self.begin_upload(quic, stream, request, (body, stage), context);
             }
-            Handling::Check(check) => match (context.check)(stream, *check) {
-                Ok(ticket) => {
-                    body.continued |= self.send_hints(quic, stream, virtual_host, request);
-                    let ended = (stage == ContentStage::Complete).then_some(body);
-                    let priority = body.priority;
-                    let waiting =
-                        DeferredRequest { list: list.to_vec(), priority, _ticket: ticket, ended };
-                    self.deferred.insert(stream, waiting);
-                    if ended.is_none() {
-                        self.request_bodies.insert(stream, body);
-                    }
-                    return;
-                }
-                Err(refusal) => virtual_host.refuse_access(refusal, request, &client),
-            },
         };
+        match awaited {
+            Ok(awaited) => {
+                // A stream gets no second one.
+                body.continued |=
+                    !body.continued && self.send_hints(quic, stream, virtual_host, request);
+                let is_awaited = request.expects_continue() && self.uploads.contains_key(&stream);
+                body.continued |= is_awaited && self.send_continue(quic, stream);
+                self.defer(stream, list, awaited, (body, stage));
+            }
+            Err(refusal) => {
+                let response = virtual_host.refuse_access(refusal, request, &client);
+                self.respond_at(quic, stream, request, response, (body, stage), context);
+            }
+        }
+    }
+
+    /// Sends a request to its origin, and its content as that comes.
+    fn forward(
+        &mut self,
+        stream: u64,
+        request: &Request<'_>,
+        mut forwarded: ForwardedRequest,
+        stage: ContentStage,
+        context: &RequestContext<'_>,
+    ) -> Awaited {
+        if stage == ContentStage::More && !request.method.is_safe() {
+            self.uploads.insert(stream, forwarded.upload(request.content_length));
+        }
+        // Its first look registers the waker.
+        (context.waker)(stream).wake();
+        Awaited::Origin(forwarded.send())
+    }
+
+    /// Keeps a request until it need not wait any longer.
+    fn defer(
+        &mut self,
+        stream: u64,
+        list: &[h3::Header],
+        awaited: Awaited,
+        (body, stage): (RequestBody, ContentStage),
+    ) {
+        let ended = (stage == ContentStage::Complete).then_some(body);
+        let (list, priority) = (list.to_vec(), body.priority);
+        self.deferred.insert(stream, DeferredRequest { list, priority, awaited, ended });
+        if ended.is_none() {
+            self.request_bodies.insert(stream, body);
+        }
+    }
+
+    /// Begins the response to a request, of whose content there may be more.
+    fn respond_at(
+        &mut self,
+        quic: &mut Quic,
+        stream: u64,
+        request: &Request<'_>,
+        response: Response,
+        (body, stage): (RequestBody, ContentStage),
+        context: &RequestContext<'_>,
+    ) {
         let effect = response.effect.filter(|effect| !self.effects.contains(effect));
         self.effects.extend(effect);
         let is_error = response.status >= 400;
         let with_body = request.method != Method::Head;
         self.respond(stream, response, with_body, body, context.wall_now);
         match stage {
-            ContentStage::More if is_error => self.stop_request(quic, stream),
+            ContentStage::More if is_error && !self.is_taken(stream) => {
+                self.stop_request(quic, stream);
+            }
             ContentStage::More => drop(self.request_bodies.insert(stream, body)),
             ContentStage::Last | ContentStage::Complete => (),
         }
+    }
+
+    /// Returns whether an origin still takes the content of a request.
+    fn is_taken(&self, stream: u64) -> bool {
+        self.uploads.get(&stream).is_some_and(|upload| !upload.is_abandoned())
     }
 
     /// Begins to receive an upload, or responds if all of it has come.
@@ -457,16 +542,24 @@ impl Session {
         self.request_bodies.insert(stream, body);
     }
 
-    /// Notes that the password of a request has been checked. The client may have cancelled the
-    /// request meanwhile.
-    pub fn on_password_checked(&mut self, stream: u64) {
-        self.deferred.on_ready(stream);
+    /// Notes that a request or a response need not wait any longer. The client may have cancelled
+    /// it meanwhile.
+    pub fn on_woken(&mut self, stream: u64) {
+        match self.responses.get_mut(stream) {
+            Some(response) => response.on_woken(),
+            None => self.deferred.on_ready(stream),
+        }
+        if self.uploads.contains_key(&stream) {
+            self.unread.push(stream);
+        }
     }
 
-    /// Handles the requests again whose passwords have been checked. Returns whether there were any.
+    /// Handles the requests again that need not wait any longer. Returns whether there were any.
     fn handle_deferred(&mut self, quic: &mut Quic, context: &RequestContext<'_>) -> bool {
         let ready = self.deferred.take_ready();
         for stream in &ready {
+            self.send_interim(quic, *stream, context);
+            let Some(attempt) = self.next_attempt(*stream, context) else { continue };
             let Some(waiting) = self.deferred.remove(*stream) else { continue };
             let DeferredRequest { list, priority, ended, .. } = waiting;
             // As it was before.
@@ -476,9 +569,58 @@ impl Session {
             let body = open.or(ended);
             let mut body = body.unwrap_or(RequestBody::new(None, None, priority));
             body.priority = priority;
-            self.handle(quic, *stream, (&request, &list), (body, stage), true, context);
+            self.handle(quic, *stream, (&request, &list), (body, stage), attempt, context);
+            if stage == ContentStage::More {
+                self.unread.push(*stream);
+            }
         }
         !ready.is_empty()
+    }
+
+    /// Cancels requests at origins whose responses the client does not want any longer.
+    fn cancel_stopped(&mut self, quic: &mut Quic) {
+        for stream in self.deferred.awaiting_origin() {
+            if quic.stream_capacity(stream).is_err() {
+                // Fails, and frees the stream's state in the library.
+                let head = [h3::Header::new(b":status", b"500")];
+                let _ = self.h3.send_response(quic, stream, &head, true);
+                self.on_reset(quic, stream);
+            }
+        }
+    }
+
+    /// Passes on interim responses of an origin (RFC 9110, 15.2), as far as the stream has room at once.
+    fn send_interim(&mut self, quic: &mut Quic, stream: u64, context: &RequestContext<'_>) {
+        let waker = (context.waker)(stream);
+        let mut cx = Context::from_waker(&waker);
+        while let Some(DeferredRequest { awaited: Awaited::Origin(pending), ended, .. }) =
+            self.deferred.get_mut(stream)
+        {
+            let Poll::Ready(Some(interim)) = pending.poll_interim(&mut cx) else { return };
+            let body = self.request_bodies.get_mut(&stream).or(ended.as_mut());
+            let Some(body) = body else { return };
+            let mut head = vec![Field::new(":status", interim.status.to_string())];
+            head.extend(interim.fields);
+            let sent = match body.continued {
+                false => self.h3.send_response(quic, stream, &head, false),
+                true => self.h3.send_additional_headers(quic, stream, &head, false, false),
+            };
+            body.continued |= sent.is_ok();
+        }
+    }
+
+    /// Returns what a deferred request has waited for, unless it still does.
+    fn next_attempt(&mut self, stream: u64, context: &RequestContext<'_>) -> Option<Attempt> {
+        match &mut self.deferred.get_mut(stream)?.awaited {
+            Awaited::Check(_) => Some(Attempt::AfterCheck),
+            Awaited::Origin(pending) => {
+                let waker = (context.waker)(stream);
+                match Pin::new(pending).poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(forwarded) => Some(Attempt::Forwarded(forwarded.into())),
+                    Poll::Pending => None,
+                }
+            }
+        }
     }
 
     /// Takes the effects that requests have on the connection.
@@ -501,13 +643,21 @@ impl Session {
         self.responses.insert(writer.after_interim(body.continued).into());
     }
 
-    /// Reads content of a request, which is counted and not kept.
+    /// Reads content of a request, which is counted, and kept for an origin alone. What comes while a
+    /// password is checked stays unread: an origin may be to have it.
     fn on_data(&mut self, quic: &mut Quic, stream: u64, context: &mut RequestContext<'_>) {
-        while let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) {
+        if self.deferred.awaits_check(stream) {
+            return;
+        }
+        while self.has_room(stream, context) {
+            let Ok(count) = self.h3.recv_body(quic, stream, context.scratch) else { return };
             self.received_bytes += count as u64;
             let Some(body) = self.request_bodies.get_mut(&stream) else { continue };
             match body.receive(count as u64) {
-                Ok(()) => (),
+                Ok(()) => {
+                    let bytes = || Bytes::copy_from_slice(&context.scratch[..count]);
+                    self.uploads.get(&stream).into_iter().for_each(|upload| upload.push(bytes()));
+                }
                 Err(Overflow::ContentLength) => {
                     return self.abort(quic, stream, "more content than Content-Length");
                 }
@@ -520,11 +670,23 @@ impl Session {
         }
     }
 
+    /// Returns whether content of a request can be read. If not, the stream is woken then.
+    fn has_room(&self, stream: u64, context: &RequestContext<'_>) -> bool {
+        let Some(upload) = self.uploads.get(&stream) else { return true };
+        !upload.is_full() || {
+            let waker = (context.waker)(stream);
+            upload.poll_room(&mut Context::from_waker(&waker)).is_ready()
+        }
+    }
+
     /// Handles the end of a request.
     fn on_end(&mut self, quic: &mut Quic, stream: u64, context: &RequestContext<'_>) {
         let Some(body) = self.request_bodies.remove(&stream) else { return };
         if !body.is_complete() {
             return self.abort(quic, stream, "less content than Content-Length");
+        }
+        if let Some(upload) = self.uploads.remove(&stream) {
+            upload.finish();
         }
         if let Some(waiting) = self.deferred.get_mut(stream) {
             waiting.ended = Some(body);
@@ -724,6 +886,7 @@ impl Session {
 
     fn stop_reading(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         self.request_bodies.remove(&stream);
+        self.uploads.remove(&stream);
         if !quic.stream_finished(stream) {
             let _ = quic.stream_shutdown(stream, Shutdown::Read, code as u64);
         }
@@ -733,6 +896,7 @@ impl Session {
     fn cancel(&mut self, quic: &mut Quic, stream: u64, code: WireErrorCode) {
         let sent = self.responses.remove(stream).map(|response| response.sent_bytes());
         self.deferred.remove(stream);
+        self.uploads.remove(&stream);
         self.exchanges.on_abort(stream, sent, clock::now());
         let _ = quic.stream_shutdown(stream, Shutdown::Write, code as u64);
     }

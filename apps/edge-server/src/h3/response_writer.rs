@@ -13,7 +13,7 @@ use quiche::h3::WireErrorCode;
 use crate::h3::priority::Priority;
 use crate::http::body::Body;
 use crate::http::body::Chunk;
-use crate::http::body::FileRange;
+use crate::http::body::PendingChunk;
 use crate::http::date::http_date;
 use crate::http::response::Field;
 use crate::http::response::Response;
@@ -44,7 +44,9 @@ pub struct ResponseWriter {
     continued: bool,
 
     body: Body,
-    length: u64,
+
+    /// Absent if only the end of the body tells.
+    length: Option<u64>,
     sent: u64,
 
     /// Capacity in bytes that was too small at the last attempt. There is no other until it
@@ -58,7 +60,7 @@ pub struct ResponseWriter {
     rate: Option<Box<ResponseRate>>,
 }
 
-/// State of reading a chunk of the body from disk.
+/// State of getting a chunk of the body from disk or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
     None,
@@ -72,7 +74,7 @@ pub enum Step {
     Wrote,
     Blocked,
 
-    /// A chunk is being read from disk.
+    /// A chunk is being read from disk, or has not come yet.
     Fetching,
 
     /// Its rate allows more from then on.
@@ -100,16 +102,18 @@ impl ResponseWriter {
         priority: Priority,
         wall_now: SystemTime,
     ) -> Self {
-        let length = response.body.length();
+        // With trailers the end of the body is not that of the response.
+        let length = response.body.length().filter(|_| !response.body.has_trailers());
         let mut head = Vec::with_capacity(response.fields.len() + OWN_FIELDS);
         head.push(Field::new(":status", response.status.to_string()));
         head.extend(response.fields);
-        head.push(Field::new("date", http_date(wall_now)));
+        let date = response.date.map_or_else(|| http_date(wall_now), String::from);
+        head.push(Field::new("date", date));
         // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
-        if ![204, 304].contains(&response.status) {
+        if let Some(length) = length.filter(|_| ![204, 304].contains(&response.status)) {
             head.push(Field::new("content-length", length.to_string()));
         }
-        let length = if with_body { length } else { 0 };
+        let length = if with_body { length } else { Some(0) };
         Self {
             stream,
             priority,
@@ -129,9 +133,18 @@ impl ResponseWriter {
         Self { continued, ..self }
     }
 
-    /// Returns the bytes of the body that the transport has not taken.
+    /// Returns the bytes of the body that the transport has not taken. Without a length, those that
+    /// are there.
     pub fn unsent_bytes(&self) -> u64 {
-        self.length - self.sent
+        match self.length {
+            Some(length) => length - self.sent,
+            None => self.body.queued_bytes(),
+        }
+    }
+
+    /// Returns the length of the body, if it is known by now.
+    fn known_length(&self) -> Option<u64> {
+        self.length.or_else(|| self.body.length())
     }
 
     /// Returns the bytes of the body that the transport has taken.
@@ -144,12 +157,12 @@ impl ResponseWriter {
         self.head.is_none()
     }
 
-    /// Returns the bytes of the body that were read from disk and not taken yet.
+    /// Returns the bytes of the body that were fetched and not taken yet.
     pub fn fetched_bytes(&self) -> u64 {
-        self.body.fetched_bytes() as u64
+        self.body.fetched_bytes()
     }
 
-    /// Returns whether it waits for the disk instead of the client.
+    /// Returns whether it waits for the disk or a stream instead of the client.
     pub fn is_fetching(&self) -> bool {
         self.fetch == Fetch::UnderWay
     }
@@ -192,6 +205,13 @@ impl ResponseWriter {
         }
     }
 
+    /// Notes that there is more of the stream that the last [`Step::Fetching`] waits for, or its end.
+    pub fn on_woken(&mut self) {
+        if self.fetch == Fetch::UnderWay {
+            self.fetch = Fetch::None;
+        }
+    }
+
     /// Writes up to `bytes_max` bytes, as far as its rate allows and the transport takes them. What is
     /// not in memory is requested by `fetch`.
     ///
@@ -205,11 +225,11 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
         now: Instant,
-        fetch: &mut dyn FnMut(u64, FileRange),
+        fetch: &mut dyn FnMut(u64, PendingChunk),
     ) -> Result<Step, Option<WireErrorCode>> {
         match self.fetch {
             Fetch::None => (),
-            Fetch::UnderWay => return Ok(Step::Fetching),
+            Fetch::UnderWay => return self.await_fetch(h3, quic),
             Fetch::Failed => return Err(Some(WireErrorCode::InternalError)),
         }
         let capacity = quic.stream_capacity(self.stream).ok();
@@ -230,9 +250,21 @@ impl ResponseWriter {
         step
     }
 
+    /// Waits for a chunk, unless the client has stopped reading.
+    fn await_fetch(
+        &self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> Result<Step, Option<WireErrorCode>> {
+        let Err(e) = quic.stream_capacity(self.stream) else { return Ok(Step::Fetching) };
+        // Fails the same way, and frees the stream's state in the library.
+        let _ = h3.send_body(quic, self.stream, b"", true);
+        Err(self.error_code(quic, e.into()))
+    }
+
     /// Returns how many bytes of the body the rate allows, or from when on it does.
     fn allowed_bytes(&mut self, now: Instant) -> Result<u64, Instant> {
-        let left_bytes = self.unsent_bytes();
+        let left_bytes = self.length.map_or(u64::MAX, |length| length - self.sent);
         self.rate.as_mut().map_or(Ok(u64::MAX), |rate| rate.poll(left_bytes, now))
     }
 
@@ -244,12 +276,11 @@ impl ResponseWriter {
         quic: &mut Quic,
         bytes_max: usize,
     ) -> Result<bool, Option<WireErrorCode>> {
-        let is_small = self.length <= FAST_PATH_BYTES_MAX.min(bytes_max as u64);
-        let Some(head) = self.head.as_ref().filter(|_| is_small && !self.continued) else {
-            return Ok(false);
-        };
-        let body = match self.body.chunk(0, self.length as usize) {
-            Ok(Chunk::Ready(body)) if body.len() as u64 == self.length => body,
+        let length_max = FAST_PATH_BYTES_MAX.min(bytes_max as u64);
+        let small = self.length.filter(|length| *length <= length_max && !self.continued);
+        let Some((head, length)) = self.head.as_ref().zip(small) else { return Ok(false) };
+        let body = match self.body.chunk(0, length as usize) {
+            Ok(Chunk::Ready(body)) if body.len() as u64 == length => body,
             _ => return Ok(false),
         };
         let priority = self.priority.for_http();
@@ -259,7 +290,7 @@ impl ResponseWriter {
             Err(e) => return Err(self.error_code(quic, e)),
         }
         self.head = None;
-        self.note_sent(self.length);
+        self.note_sent(length);
         Ok(true)
     }
 
@@ -275,7 +306,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
-        fetch: &mut dyn FnMut(u64, FileRange),
+        fetch: &mut dyn FnMut(u64, PendingChunk),
     ) -> Result<Step, Option<WireErrorCode>> {
         let sends_head = self.head.is_some();
         if let Some(head) = &self.head {
@@ -284,7 +315,7 @@ impl ResponseWriter {
                 Err(h3::Error::StreamBlocked | h3::Error::Done) => return Ok(Step::Blocked),
                 Err(e) => return Err(self.error_code(quic, e)),
             }
-            if self.length == 0 {
+            if self.length == Some(0) {
                 return Ok(Step::Finished);
             }
             if bytes_max == 0 {
@@ -303,7 +334,8 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
     ) -> h3::Result<()> {
-        let (stream, priority, last) = (self.stream, self.priority.for_http(), self.length == 0);
+        let (stream, priority, last) =
+            (self.stream, self.priority.for_http(), self.length == Some(0));
         match self.continued {
             false => h3.send_response_with_priority(quic, stream, head, &priority, last),
             true => {
@@ -317,7 +349,7 @@ impl ResponseWriter {
         h3: &mut h3::Connection,
         quic: &mut Quic,
         bytes_max: usize,
-        fetch: &mut dyn FnMut(u64, FileRange),
+        fetch: &mut dyn FnMut(u64, PendingChunk),
     ) -> Result<Step, Option<WireErrorCode>> {
         let bytes_max = match self.capacity(h3, quic) {
             Ok(0) => return Ok(Step::Blocked),
@@ -326,24 +358,42 @@ impl ResponseWriter {
         };
         let mut chunk = match self.body.chunk(self.sent, bytes_max) {
             Ok(Chunk::Ready(chunk)) => chunk,
-            Ok(Chunk::Pending(range)) => {
+            Ok(Chunk::Pending(pending)) => {
                 self.fetch = Fetch::UnderWay;
-                fetch(self.stream, range);
+                fetch(self.stream, pending);
                 return Ok(Step::Fetching);
             }
             Err(e) => {
-                debug!("{}: cannot read the file: {e}", quic.trace_id());
+                debug!("{}: the body ends early: {e}", quic.trace_id());
                 return Err(Some(WireErrorCode::InternalError));
             }
         };
-        let last = self.sent + chunk.len() as u64 == self.length;
+        if self.known_length() == Some(self.sent) && self.body.has_trailers() {
+            return self.send_trailers(h3, quic);
+        }
+        let end = self.sent + chunk.len() as u64;
+        let last = self.known_length() == Some(end) && !self.body.has_trailers();
         match h3.send_body_zc(quic, self.stream, &mut chunk, last) {
             Ok(count) => self.note_sent(count as u64),
             Err(h3::Error::Done) => return Ok(Step::Blocked),
             Err(e) => return Err(self.error_code(quic, e)),
         }
         self.body.release(self.sent);
-        Ok(if self.sent == self.length { Step::Finished } else { Step::Wrote })
+        Ok(if last && self.sent == end { Step::Finished } else { Step::Wrote })
+    }
+
+    /// Sends the fields that follow the body, and ends the stream.
+    fn send_trailers(
+        &self,
+        h3: &mut h3::Connection,
+        quic: &mut Quic,
+    ) -> Result<Step, Option<WireErrorCode>> {
+        let trailers = self.body.trailers();
+        match h3.send_additional_headers(quic, self.stream, &trailers, true, true) {
+            Ok(()) => Ok(Step::Finished),
+            Err(h3::Error::StreamBlocked | h3::Error::Done) => Ok(Step::Blocked),
+            Err(e) => Err(self.error_code(quic, e)),
+        }
     }
 
     /// Returns how many bytes of the body the transport takes now. If the client's limits

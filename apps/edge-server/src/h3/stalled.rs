@@ -17,6 +17,7 @@ use crate::h3::unacknowledged_bytes;
 use crate::h3::Session;
 use crate::h3::MALFORMED_MAX;
 use crate::h3::STREAM_ID_STEP;
+use crate::http::body_stream::StreamWriter;
 use crate::http::response::Response;
 use crate::quic::Quic;
 
@@ -48,7 +49,7 @@ impl Session {
         let snapshot = ProgressSnapshot {
             responses: self.awaiting_client(quic),
             heads: self.awaiting_head(quic),
-            contents: self.request_bodies.keys().copied().collect(),
+            contents: self.awaiting_content(),
             all: progress(self.written_bytes, missing, kept),
             received: self.received_bytes,
         };
@@ -84,6 +85,12 @@ impl Session {
             progress.kept > 0 || !self.request_bodies.contains_key(stream)
         };
         all.filter(is_waiting).collect()
+    }
+
+    /// Returns the requests whose content has not ended, unless it waits for an origin.
+    fn awaiting_content(&self) -> BTreeSet<u64> {
+        let is_full = |stream| self.uploads.get(stream).is_some_and(StreamWriter::is_full);
+        self.request_bodies.keys().filter(|stream| !is_full(*stream)).copied().collect()
     }
 
     /// Returns the open streams without a request.

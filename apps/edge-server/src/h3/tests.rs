@@ -14,7 +14,9 @@ use crate::admission::file_limits::tests::account;
 use crate::config::Config;
 use crate::content::read_pool::CheckTicket;
 use crate::h3::stalled::StalledCounts;
-use crate::http::body::FileRange;
+use crate::http::body::Body;
+use crate::http::body_stream;
+use crate::http::body_stream::StreamWriter;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::quic::secrets;
@@ -32,7 +34,7 @@ struct Endpoints {
     scratch: Vec<u8>,
 
     /// Reads that responses wait for.
-    fetches: Vec<(u64, FileRange)>,
+    fetches: Vec<(u64, PendingChunk)>,
 }
 
 fn addresses() -> [SocketAddr; 2] {
@@ -165,10 +167,19 @@ impl Endpoints {
             resume: None,
             fetch,
             check: &|_, _| Ok(CheckTicket::default()),
+            waker: &|_| Waker::noop().clone(),
         };
         self.http.read_requests(&mut self.server, &mut context);
         self.http.write(&mut self.server, &mut context);
         self.fetches.extend(fetches);
+    }
+
+    /// Reads from disk what a response waits for.
+    fn fetch(&mut self) {
+        match self.fetches.remove(0) {
+            (stream, PendingChunk::File(range)) => self.http.on_fetched(stream, range.read()),
+            (_, PendingChunk::Stream(_)) => panic!("a file is no stream"),
+        }
     }
 
     /// Delivers the server's packets after a one-way delay.
@@ -322,8 +333,7 @@ fn response_that_waits_for_the_disk_lets_others_go() {
     assert_eq!(endpoints.fetches.len(), 1, "one read is requested");
     assert_eq!(endpoints.order(2), [waiting, other]);
 
-    let (stream, range) = endpoints.fetches.remove(0);
-    endpoints.http.on_fetched(stream, range.read());
+    endpoints.fetch();
     endpoints.deliver();
     assert_eq!(endpoints.http.unsent_bytes(), 0);
 }
@@ -442,8 +452,7 @@ fn response_that_waits_for_the_disk_is_not_stalled() {
         endpoints.deliver();
         assert_eq!(endpoints.stalled(interval), StalledCounts::default());
     }
-    let (stream, range) = endpoints.fetches.remove(0);
-    endpoints.http.on_fetched(stream, range.read());
+    endpoints.fetch();
     endpoints.deliver();
     assert_eq!(endpoints.order(1), [waiting]);
 }
@@ -540,4 +549,27 @@ fn stopped_response_counts_as_a_cancelled_request() {
     stop(&mut endpoints, true);
     let error = endpoints.server.local_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (true, WireErrorCode::ExcessiveLoad as u64));
+}
+
+// What a claim of saved parameters counts.
+#[test]
+fn streamed_response_counts_its_length_or_what_is_queued() {
+    for (length, queued, is_finished, expected) in [
+        (Some(100_000), 0, false, 100_000),
+        (Some(100_000), 300, false, 100_000),
+        (None, 0, false, 0),
+        (None, 300, false, 300),
+        (None, 300, true, 300),
+    ] {
+        let (writer, reader) = body_stream::stream(length);
+        writer.push(vec![0; queued].into());
+        let mut open = Some(writer);
+        if is_finished {
+            open.take().into_iter().for_each(StreamWriter::finish);
+        }
+        let response = Response::new(200, Body::of_stream(reader));
+        let start = SystemTime::UNIX_EPOCH;
+        let writer = ResponseWriter::new(0, response, true, Priority::DEFAULT, start);
+        assert_eq!(writer.sendable_bytes(clock::now()), expected, "{length:?} {queued}");
+    }
 }

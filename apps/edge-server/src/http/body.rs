@@ -11,6 +11,9 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 
+use crate::http::body_stream::StreamReader;
+use crate::http::body_stream::StreamWait;
+use crate::http::field::Field;
 use crate::http::open_file::OpenFile;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
@@ -40,6 +43,9 @@ pub enum BodySource {
     Pattern,
 
     Memory(Bytes),
+
+    /// Bytes that come while the body is sent. They are taken from the front.
+    Stream(StreamReader),
 }
 
 /// Body of a response: ranges of a source, with text between them in a multipart body.
@@ -57,9 +63,18 @@ pub struct Body {
 pub enum Chunk {
     Ready(Bytes),
 
-    /// The bytes are not in memory: the caller reads the range on another thread and calls
-    /// [`Body::supply()`].
-    Pending(FileRange),
+    /// The bytes are not in memory.
+    Pending(PendingChunk),
+}
+
+/// Bytes of a body that the caller has to wait for.
+#[derive(Debug)]
+pub enum PendingChunk {
+    /// The caller reads the range on another thread and calls [`Body::supply()`].
+    File(FileRange),
+
+    /// They will be in the stream.
+    Stream(StreamWait),
 }
 
 /// Range of a file. Reading it may block on the disk.
@@ -112,6 +127,11 @@ impl Body {
         Self { source, parts: Parts::One(range), fetched: None }
     }
 
+    /// Returns a body of all that comes from a stream.
+    pub fn of_stream(stream: StreamReader) -> Self {
+        Self::of(BodySource::Stream(stream), 0..u64::MAX)
+    }
+
     /// Returns a body of several ranges of `source`, each preceded by its text; `end` follows the
     /// last.
     pub fn in_parts(source: BodySource, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
@@ -125,11 +145,12 @@ impl Body {
         Self { source, parts: Parts::Many(placed), fetched: None }
     }
 
-    /// Returns the length in bytes.
-    pub fn length(&self) -> u64 {
-        match &self.parts {
-            Parts::One(range) => range.end - range.start,
-            Parts::Many(parts) => parts.last().map_or(0, Part::end),
+    /// Returns the length in bytes, if it is known. That of a stream may be known at its end only.
+    pub fn length(&self) -> Option<u64> {
+        match (&self.source, &self.parts) {
+            (BodySource::Stream(stream), _) => stream.length(),
+            (_, Parts::One(range)) => Some(range.end - range.start),
+            (_, Parts::Many(parts)) => Some(parts.last().map_or(0, Part::end)),
         }
     }
 
@@ -158,9 +179,33 @@ impl Body {
         }
     }
 
-    /// Returns the length of the chunk that was read from disk.
-    pub fn fetched_bytes(&self) -> usize {
-        self.fetched.as_ref().map_or(0, |fetched| fetched.bytes.len())
+    /// Returns how many bytes of a stream are there.
+    pub fn queued_bytes(&self) -> u64 {
+        match &self.source {
+            BodySource::Stream(stream) => stream.queued_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the fields that follow the body, at its end.
+    pub fn trailers(&self) -> Vec<Field> {
+        match &self.source {
+            BodySource::Stream(stream) => stream.trailers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns whether there are any.
+    pub fn has_trailers(&self) -> bool {
+        matches!(&self.source, BodySource::Stream(stream) if stream.has_trailers())
+    }
+
+    /// Returns the length of the chunk that was read from disk, or of what may be queued.
+    pub fn fetched_bytes(&self) -> u64 {
+        match &self.source {
+            BodySource::Stream(stream) => stream.kept_bytes(),
+            _ => self.fetched.as_ref().map_or(0, |fetched| fetched.bytes.len() as u64),
+        }
     }
 
     /// Keeps the bytes that were read from disk for `offset`.
@@ -168,8 +213,11 @@ impl Body {
         self.fetched = Some(FetchedChunk { start: offset, bytes });
     }
 
-    /// Frees the fetched chunk if it ends before `offset`.
+    /// Frees the fetched chunk if it ends before `offset`, and what is queued before that.
     pub fn release(&mut self, offset: u64) {
+        if let BodySource::Stream(stream) = &self.source {
+            stream.release(offset);
+        }
         self.fetched.take_if(|fetched| fetched.from(offset).is_none());
     }
 
@@ -177,11 +225,12 @@ impl Body {
     #[cfg(test)]
     pub fn read(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
         let mut whole = Vec::new();
-        while (whole.len() as u64) < self.length() {
+        while self.length() != Some(whole.len() as u64) {
             let offset = whole.len() as u64;
             match self.chunk(offset, bytes_max)? {
                 Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
-                Chunk::Pending(range) => whole.extend(range.read()?),
+                Chunk::Pending(PendingChunk::File(range)) => whole.extend(range.read()?),
+                Chunk::Pending(PendingChunk::Stream(_)) => std::thread::yield_now(),
             }
         }
         Ok(whole)
@@ -240,7 +289,8 @@ impl BodySource {
                     Ok(bytes) => Chunk::Ready(bytes),
                     // Not in memory, or neither file system nor kernel can tell.
                     Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                        Chunk::Pending(FileRange { file: Arc::clone(file), offset, bytes_max })
+                        let range = FileRange { file: Arc::clone(file), offset, bytes_max };
+                        Chunk::Pending(PendingChunk::File(range))
                     }
                     Err(e) => return Err(e.into()),
                 };
@@ -252,6 +302,10 @@ impl BodySource {
                 Ok(Chunk::Ready(Bytes::from_static(&PATTERN[start..end])))
             }
             Self::Memory(text) => Ok(Chunk::Ready(first(text.slice(offset as usize..), bytes_max))),
+            Self::Stream(stream) => Ok(match stream.from(offset)? {
+                Some(bytes) => Chunk::Ready(first(bytes, bytes_max)),
+                None => Chunk::Pending(PendingChunk::Stream(stream.wait(offset))),
+            }),
         }
     }
 }
@@ -295,7 +349,7 @@ mod tests {
 
         let pattern = Body::of(BodySource::Pattern, 0..3 * PATTERN_BYTES as u64 + 5);
         let whole = pattern.read(100_000).unwrap();
-        assert_eq!(whole.len() as u64, pattern.length());
+        assert_eq!(Some(whole.len() as u64), pattern.length());
         assert_eq!(whole, pattern.read(1000).unwrap());
         assert_eq!(whole[..5], whole[3 * PATTERN_BYTES..]);
         let part = Body::of(BodySource::Pattern, 1000..70_000);
@@ -308,7 +362,7 @@ mod tests {
         let parts = vec![("<a>".to_owned(), 10..14), ("<b>".to_owned(), 500..800)];
         let body = Body::in_parts(BodySource::File(file), parts, "<end>".to_owned());
         let expected = [b"<a>", &contents[10..14], b"<b>", &contents[500..800], b"<end>"].concat();
-        assert_eq!(body.length(), expected.len() as u64);
+        assert_eq!(body.length(), Some(expected.len() as u64));
         for bytes_max in [1, 2, 99, 5000] {
             assert_eq!(body.read(bytes_max).unwrap(), expected, "{bytes_max}");
         }
@@ -332,11 +386,12 @@ mod tests {
         let expected = [b"<a>", &contents[3..9], b"<b>", &contents[20..25], b"<end>"].concat();
 
         let (mut whole, mut fetches) = (Vec::new(), 0);
-        while (whole.len() as u64) < body.length() {
+        while body.length() != Some(whole.len() as u64) {
             let offset = whole.len() as u64;
             match body.chunk(offset, 4).unwrap() {
                 Chunk::Ready(bytes) => whole.extend_from_slice(&bytes),
-                Chunk::Pending(range) => {
+                Chunk::Pending(PendingChunk::Stream(_)) => panic!("a file is no stream"),
+                Chunk::Pending(PendingChunk::File(range)) => {
                     let bytes = range.read().unwrap();
                     fetches += 1;
                     body.supply(offset, bytes);

@@ -2,10 +2,12 @@
 //! select among representations.
 
 pub mod body;
+pub mod body_stream;
 pub mod conditional;
 pub mod content_coding;
 pub mod date;
 pub mod exchange;
+pub mod field;
 pub mod open_file;
 pub mod range;
 pub mod request;

@@ -28,7 +28,12 @@ pub struct Request<'a> {
     fields: Vec<FieldLine<'a>>,
 
     pub method: Method,
-    authority: &'a str,
+
+    /// Its name, a token.
+    pub method_name: &'a str,
+
+    /// Host, with the port if there is one.
+    pub authority: &'a str,
 
     /// Host of the authority, without port.
     pub host: &'a str,
@@ -107,6 +112,7 @@ impl<'a> Request<'a> {
         }
         let mut request = Self {
             method: Method::Other,
+            method_name: "",
             authority: "",
             host: "",
             target: text(pseudo.path.unwrap_or_default())?,
@@ -115,6 +121,7 @@ impl<'a> Request<'a> {
         };
         let authority = request.authority(&pseudo)?;
         request.method = pseudo.method(authority)?;
+        request.method_name = text(pseudo.method.unwrap_or_default())?;
         request.host = host_of(authority).ok_or(RequestError::Refused(400))?;
         request.authority = authority;
         Ok(request)
@@ -124,6 +131,11 @@ impl<'a> Request<'a> {
     pub fn split_target(&self) -> (&'a str, &'a str) {
         let end = self.target.bytes().position(|byte| byte == b'?');
         self.target.split_at(end.unwrap_or(self.target.len()))
+    }
+
+    /// Returns the regular fields.
+    pub fn fields(&self) -> &[FieldLine<'a>] {
+        &self.fields
     }
 
     /// Returns the first value of a regular field that is UTF-8.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::body::Body;
+pub use crate::http::field::Field;
 use crate::http::response_rate::ResponseRate;
 
 /// Content type of the server's own messages.
@@ -28,6 +29,9 @@ pub struct Response {
     /// The body; a HEAD request has its length alone.
     pub body: Body,
 
+    /// When it was made, as a field has it, unless that is now.
+    pub date: Option<Box<str>>,
+
     /// User whom it is for, if the request had a password, for the access log.
     pub user: Option<Box<str>>,
 
@@ -48,19 +52,6 @@ pub enum ConnectionEffect {
     NoJump,
 }
 
-/// Header field.
-#[derive(Clone, Debug)]
-pub struct Field {
-    pub name: Cow<'static, str>,
-    pub value: Cow<'static, str>,
-}
-
-impl Field {
-    pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), value: value.into() }
-    }
-}
-
 impl Response {
     pub fn new(status: u16, body: Body) -> Self {
         let fields = Vec::with_capacity(FIELDS_CAPACITY);
@@ -69,6 +60,7 @@ impl Response {
             fields,
             is_without_alt_svc: false,
             body,
+            date: None,
             user: None,
             rate: None,
             effect: None,
@@ -141,7 +133,10 @@ fn reason(status: u16) -> &'static str {
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        502 => "Bad Gateway",
         503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        508 => "Loop Detected",
         _ => "Internal Server Error",
     }
 }

@@ -35,6 +35,9 @@ pub struct ConnectionActivity {
     /// Content of requests and responses.
     moved_bytes: AtomicU64,
 
+    /// Responses that wait for an origin.
+    origin_waits: AtomicU32,
+
     /// Until when a response waits, or has waited, because the server limits its rate. The client has
     /// taken what there was before.
     limited_until: Mutex<Instant>,
@@ -84,6 +87,7 @@ impl ConnectionActivity {
             under_way: AtomicU32::new(0),
             has_begun: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
+            origin_waits: AtomicU32::new(0),
             limited_until: Mutex::new(now),
             since: Mutex::new(now),
             progress: Mutex::new(ProgressMeter::new(now)),
@@ -166,6 +170,21 @@ impl ConnectionActivity {
         *limited_until = until.max(*limited_until);
     }
 
+    /// Notes that a response waits for an origin.
+    pub fn on_origin_wait(&self) {
+        self.origin_waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that it waits no longer. The client can take no more than there was.
+    pub fn on_origin_wait_end(&self, now: Instant) {
+        self.origin_waits.fetch_sub(1, Ordering::Relaxed);
+        self.on_wait(now, now);
+    }
+
+    fn awaits_origin(&self) -> bool {
+        self.origin_waits.load(Ordering::Relaxed) > 0
+    }
+
     fn limited_until(&self) -> Instant {
         *lock(&self.limited_until)
     }
@@ -213,7 +232,8 @@ impl Watch {
         }
         self.period = (now, moved_bytes);
         let least = STALLED_BYTES_PER_S * self.stall.as_secs();
-        let has_stalled = moved_bytes - moved_before < least && activity.limited_until() <= began;
+        let has_waited = activity.limited_until() > began || activity.awaits_origin();
+        let has_stalled = moved_bytes - moved_before < least && !has_waited;
         has_stalled.then_some(Timeout::Stalled)
     }
 
@@ -296,6 +316,22 @@ pub mod tests {
         ] {
             activity.on_moved(moved);
             assert_eq!(watch.check(&activity, start + after * SECOND), expected, "{after}");
+        }
+    }
+
+    #[test]
+    fn exchange_that_waits_for_an_origin_does_not_stall() {
+        let (activity, mut watch, start) = connection();
+        activity.on_begin(start);
+        activity.on_origin_wait();
+        for (after, waits, expected) in
+            [(20, true, None), (40, false, None), (60, false, Some(Timeout::Stalled))]
+        {
+            let at = start + after * SECOND;
+            assert_eq!(watch.check(&activity, at), expected, "{after}");
+            if waits {
+                activity.on_origin_wait_end(at + SECOND);
+            }
         }
     }
 

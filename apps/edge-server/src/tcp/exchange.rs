@@ -12,6 +12,7 @@ use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
 use crate::http::request_summary::RequestSummary;
 use crate::http::response::Response;
+use crate::tcp::activity::ConnectionActivity;
 use crate::tcp::peer::Peer;
 use crate::tcp::send_buffer::SendBuffer;
 use crate::telemetry::access_log::LogLine;
@@ -34,6 +35,9 @@ pub struct TcpExchange {
 
     /// The connection has taken the whole response.
     complete: bool,
+
+    /// The response waits for an origin.
+    awaits_origin: bool,
 }
 
 impl TcpExchange {
@@ -56,6 +60,7 @@ impl TcpExchange {
             user: None,
             bytes: 0,
             complete: false,
+            awaits_origin: false,
         }
     }
 
@@ -80,6 +85,26 @@ impl TcpExchange {
         self.peer.activity.on_wait(until, clock::now());
     }
 
+    /// Notes whether the response waits for an origin, which is not the client's fault.
+    pub fn set_awaiting_origin(&mut self, awaits_origin: bool) {
+        let has_waited = std::mem::replace(&mut self.awaits_origin, awaits_origin);
+        match (has_waited, awaits_origin) {
+            (false, true) => self.peer.activity.on_origin_wait(),
+            (true, false) => self.peer.activity.on_origin_wait_end(clock::now()),
+            _ => (),
+        }
+    }
+
+    /// Returns the activity of the connection.
+    pub fn activity(&self) -> Arc<ConnectionActivity> {
+        Arc::clone(&self.peer.activity)
+    }
+
+    /// Returns the version of HTTP.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// Notes that the connection has taken more of the response, or all of it.
     pub fn on_sent(&mut self, bytes: u64, complete: bool) {
         self.bytes += bytes;
@@ -90,6 +115,7 @@ impl TcpExchange {
 
 impl Drop for TcpExchange {
     fn drop(&mut self) {
+        self.set_awaiting_origin(false);
         let Self { peer, protocol, summary, started: (instant, started), .. } = self;
         let now = clock::now();
         peer.activity.on_end(now);

@@ -12,7 +12,9 @@ use hyper::header::ALT_SVC;
 use hyper::header::CONNECTION;
 use hyper::header::CONTENT_LENGTH;
 use hyper::header::DATE;
+use hyper::header::HOST;
 use hyper::header::TRANSFER_ENCODING;
+use hyper::header::UPGRADE;
 use hyper::HeaderMap;
 use hyper::Version;
 use log::debug;
@@ -22,8 +24,13 @@ use tokio::sync::oneshot;
 use crate::admission::file_limits::FileReaders;
 use crate::content::access::password_checker::CheckWaiter;
 use crate::content::client_context::ClientContext;
+use crate::content::origin::fields::connection_options;
+use crate::content::origin::forwarding::ForwardedRequest;
+use crate::content::origin::forwarding::ForwardedResponse;
 use crate::content::speedtest;
+use crate::content::Attempt;
 use crate::content::Handling;
+use crate::http::body_stream::StreamWriter;
 use crate::http::date::http_date;
 use crate::http::exchange::Protocol;
 use crate::http::request;
@@ -34,6 +41,7 @@ use crate::http::request_summary::RequestSummary;
 use crate::http::response::ConnectionEffect;
 use crate::http::response::Response;
 use crate::resume::report::ConnectionReport;
+use crate::tcp::activity::ConnectionActivity;
 use crate::tcp::exchange::TcpExchange;
 use crate::tcp::peer::Peer;
 use crate::tcp::response_body::ResponseBody;
@@ -76,7 +84,10 @@ pub async fn respond(
     let with_content = !request::is_head(lines.iter().copied());
     let mut response = match has_unknown_coding(&head) {
         true => last(501),
-        false => respond_to(&peer, &lines, content, &exchange).await,
+        false => {
+            let asked = (lines.as_slice(), asks_websocket(&head));
+            respond_to(&peer, asked, content, &mut exchange).await
+        }
     };
     exchange.on_response(&mut response);
     let is_last = response.effect == Some(ConnectionEffect::Close);
@@ -135,9 +146,15 @@ fn header_section<'a>(
         lines.push(pseudo(":scheme", head.uri.scheme_str().unwrap_or("https")));
         lines.push(pseudo(":path", head.uri.path_and_query().map_or("/", |path| path.as_str())));
     }
+    let options = match head.version {
+        Version::HTTP_2 => Vec::new(),
+        _ => connection_options(&head.headers),
+    };
     let is_of_connection = |name: &str| {
         head.version != Version::HTTP_2
             && (name == "te" || request::CONNECTION_FIELDS.contains(&name.as_bytes()))
+            // A request is for its host, whatever its connection.
+            || name != HOST && options.iter().any(|option| option == name)
     };
     let regular = head.headers.iter().filter(|(name, _)| !is_of_connection(name.as_str()));
     lines.extend(regular.map(|(name, value)| FieldLine {
@@ -147,18 +164,30 @@ fn header_section<'a>(
     lines
 }
 
-/// Returns the response to the request with this header section.
+/// Returns whether a request asks for WebSocket (RFC 6455, 4.1), which HTTP/1.1 alone can. Other upgrades
+/// may be left (RFC 9110, 7.8).
+fn asks_websocket(head: &hyper::http::request::Parts) -> bool {
+    let protocols = head.headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    let mut protocols = protocols.flat_map(|value| value.split(','));
+    head.version == Version::HTTP_11
+        && protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
+        && connection_options(&head.headers).iter().any(|option| option == "upgrade")
+}
+
+/// Returns the response to the request with this header section, which may ask for WebSocket.
 async fn respond_to(
     peer: &Peer,
-    lines: &[FieldLine<'_>],
+    (lines, asks_upgrade): (&[FieldLine<'_>], bool),
     content: Incoming,
-    exchange: &TcpExchange,
+    exchange: &mut TcpExchange,
 ) -> Response {
-    let mut has_waited = false;
+    let mut content = Some(content);
+    let mut attempt = Attempt::First;
     loop {
-        match handle(peer, lines, has_waited) {
+        match handle(peer, lines, attempt, exchange.protocol()) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max, user } => {
+                let Some(content) = content.take() else { return last(500) };
                 let response = receive(content, bytes_max, exchange).await;
                 return Response { user, ..response };
             }
@@ -169,14 +198,69 @@ async fn respond_to(
                     return refusal.complete(response);
                 }
                 let _ = checked.await;
-                has_waited = true;
+                attempt = Attempt::AfterCheck;
+            }
+            Handling::Forward(forwarded) if asks_upgrade => {
+                attempt = Attempt::Forwarded(forwarded.refuse_upgrade().into());
+            }
+            Handling::Forward(forwarded) => {
+                attempt = Attempt::Forwarded(forward(*forwarded, content.take(), exchange).await);
+            }
+        }
+    }
+}
+
+/// Forwards a request with its content, and waits for the response. The origin may have that before all
+/// of the content has come.
+async fn forward(
+    mut forwarded: ForwardedRequest,
+    content: Option<Incoming>,
+    exchange: &mut TcpExchange,
+) -> Box<ForwardedResponse> {
+    let content = content.filter(|content| !content.is_end_stream() && !forwarded.is_safe());
+    let Some(content) = content else {
+        exchange.set_awaiting_origin(true);
+        let response = forwarded.send().await;
+        exchange.set_awaiting_origin(false);
+        return response.into();
+    };
+    let upload = forwarded.upload(content.size_hint().exact());
+    let mut copying = Box::pin(copy(content, upload, exchange.activity()));
+    let mut pending = forwarded.send();
+    tokio::select! {
+        biased;
+        response = &mut pending => {
+            tokio::spawn(copying);
+            return response.into();
+        }
+        () = &mut copying => (),
+    }
+    exchange.set_awaiting_origin(true);
+    let response = pending.await;
+    exchange.set_awaiting_origin(false);
+    response.into()
+}
+
+/// Copies content to an origin as far as there is room for it. What comes later than the origin wants it
+/// is left out.
+async fn copy(mut content: Incoming, upload: StreamWriter, activity: Arc<ConnectionActivity>) {
+    while upload.room().await.is_ok() {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
+        match frame.await {
+            None => return upload.finish(),
+            // The stream is broken.
+            Some(Err(_)) => return,
+            Some(Ok(frame)) => {
+                let Ok(bytes) = frame.into_data() else { continue };
+                activity.on_moved(bytes.len() as u64);
+                upload.push(bytes);
             }
         }
     }
 }
 
 /// Returns what becomes of the request with this header section.
-fn handle(peer: &Peer, lines: &[FieldLine<'_>], has_waited: bool) -> Handling {
+fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Protocol) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
     let bytes_max = config.limits.header_bytes_max as usize;
     if request::section_bytes(lines.iter().copied()) > bytes_max {
@@ -196,12 +280,18 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>], has_waited: bool) -> Handling {
         addresses: &|| vec![peer.address.ip()],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
-        has_waited,
+        protocol,
+        has_waited: !matches!(attempt, Attempt::First),
         now: clock::now(),
         wall_now: clock::wall_now(),
     };
     let host = config.virtual_hosts.find(request.host);
-    host.handle(&request, request.was_early(), &client)
+    match attempt {
+        Attempt::Forwarded(forwarded) => {
+            Handling::Respond(host.complete(&request, *forwarded, &client))
+        }
+        Attempt::First | Attempt::AfterCheck => host.handle(&request, request.was_early(), &client),
+    }
 }
 
 /// Returns an error after which the connection ends: what follows may be meant as a part of the request.
@@ -231,8 +321,8 @@ fn with_head(
     peer: &Peer,
     exchange: TcpExchange,
 ) -> hyper::Response<ResponseBody> {
-    let Response { status, fields, is_without_alt_svc, body, rate, .. } = response;
-    let length = body.length();
+    let Response { status, fields, is_without_alt_svc, body, rate, date, .. } = response;
+    let length = body.length().filter(|_| !body.has_trailers());
     let mut sent = hyper::Response::new(ResponseBody::new(body, rate, with_content, exchange));
     // The server's own statuses are valid.
     *sent.status_mut() = status.try_into().unwrap_or_default();
@@ -249,9 +339,9 @@ fn with_head(
         // Text of the server itself.
         headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
     };
-    insert(DATE, http_date(clock::wall_now()));
+    insert(DATE, date.map_or_else(|| http_date(clock::wall_now()), String::from));
     // RFC 9110, 8.6: a 304 has the length of the representation, or none; a 204 has none.
-    if ![204, 304].contains(&status) {
+    if let Some(length) = length.filter(|_| ![204, 304].contains(&status)) {
         insert(CONTENT_LENGTH, length.to_string());
     }
     if !is_without_alt_svc {

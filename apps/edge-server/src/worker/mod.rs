@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Takes the chunks that have been read from disk, and the passwords that have been checked.
+    /// Takes the chunks that have been read from disk, and what need not wait any longer.
     pub fn on_chunks_read(&mut self) {
         while let Some(fetched) = self.read_pool.next() {
             let slot = fetched.connection.slot();
@@ -320,10 +320,10 @@ impl Worker {
                 self.mark_ready(slot);
             }
         }
-        while let Some((handle, stream)) = self.read_pool.next_checked() {
+        while let Some((handle, stream)) = self.read_pool.next_woken() {
             let connection = self.connections.get_mut(handle.slot());
             if let Some(connection) = connection.filter(|c| c.handle == handle) {
-                connection.on_password_checked(stream);
+                connection.on_woken(stream);
                 self.mark_ready(handle.slot());
             }
         }

@@ -131,6 +131,12 @@ fn malformed_request_is_a_stream_error_or_refused() {
         (with(&[("Accept", "*/*")]), ConnectionOutcome::GoAway(PROTOCOL_ERROR)),
         (with(&[("connection", "close")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
         (with(&[("transfer-encoding", "chunked")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        // The server has not offered extended CONNECT (RFC 8441, 3).
+        (with(&[(":protocol", "websocket")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
+        (
+            [&[(":method", "CONNECT"), (":protocol", "websocket")], &GET[1..]].concat(),
+            ConnectionOutcome::Reset(PROTOCOL_ERROR),
+        ),
         (with(&[("te", "gzip")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
         (with(&[(":path", "/b")]), ConnectionOutcome::Reset(PROTOCOL_ERROR)),
         (with(&[("x", "a\r\nb")]), ConnectionOutcome::GoAway(PROTOCOL_ERROR)),

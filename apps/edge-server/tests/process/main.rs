@@ -14,6 +14,7 @@ mod floods;
 mod hosts;
 mod limits;
 mod operations;
+mod origin;
 mod own_state;
 mod reloading;
 mod restarts;

@@ -131,7 +131,7 @@ fn file_is_plain_at_first_and_compressed_later() {
             continue;
         }
         assert_eq!(host.run(), 0, "{case}");
-        assert!(second.body.length() * 10 < first.body.length(), "{case}");
+        assert!(second.body.length().unwrap() * 10 < first.body.length().unwrap(), "{case}");
         assert_eq!(decoded(&second), decoded(&first), "{case}");
         assert_ne!(second.field("etag"), first.field("etag"), "{case}");
         for name in ["content-type", "last-modified", "accept-ranges", "vary"] {
@@ -239,10 +239,10 @@ fn ranges_and_preconditions_are_those_of_the_variant() {
     let other = CompressingHost::new("");
     let range_of_variant = [accept, range, ("if-range", of_variant)];
     let response = other.request("GET", "/long.txt", &range_of_variant);
-    assert_eq!((brief(&response), response.body.length()), ((200, None), 20_000));
+    assert_eq!((brief(&response), response.body.length()), ((200, None), Some(20_000)));
     let by_date = [accept, range, ("if-range", modified)];
     let response = other.request("GET", "/long.txt", &by_date);
-    assert_eq!((brief(&response), response.body.length()), ((200, None), 20_000));
+    assert_eq!((brief(&response), response.body.length()), ((200, None), Some(20_000)));
     // Nor does a client without codings get anything else.
     let modified = other.get("/long.txt", "").field("last-modified").unwrap().to_owned();
     let response = other.request("GET", "/long.txt", &[range, ("if-range", &modified)]);

@@ -14,6 +14,7 @@ mod ecn;
 pub mod exposition;
 mod handshakes;
 mod labels;
+mod origins;
 mod paths;
 mod process;
 mod responses;
@@ -46,6 +47,7 @@ pub use self::drops::DropMetrics;
 pub use self::ecn::EcnMetrics;
 pub use self::handshakes::HandshakeFailures;
 use self::labels::WorkerLabels;
+use self::origins::OriginCollector;
 pub use self::paths::PathMetrics;
 use self::process::ProcessCollector;
 pub use self::responses::ResponseCounters;
@@ -198,6 +200,7 @@ impl Metrics {
         let acme = AcmeMetrics::register(&mut registry);
         registry.register_collector(Box::new(AccessCollector));
         registry.register_collector(Box::new(CompressionCollector));
+        registry.register_collector(Box::new(OriginCollector));
         registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {
             registry.register_collector(Box::new(StoreCollector(store)));

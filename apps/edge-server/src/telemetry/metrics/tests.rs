@@ -3,6 +3,7 @@
 use super::*;
 use crate::admission::reason::Refusal;
 use crate::admission::reason::RetryReason;
+use crate::content::origin::upstream::Upstream;
 use crate::http::exchange::tests::finished;
 use crate::quic::token::TokenKind;
 use path_store::key_file::LastRead;
@@ -151,7 +152,11 @@ fn full_page() -> String {
             wall_now: UNIX_EPOCH,
         },
     );
-    metrics.page()
+    let rule = toml::from_str("url = 'http://metrics.example'").unwrap();
+    let upstream = Upstream::new("http://metrics.example", &rule, Duration::from_secs(1), 1);
+    let page = metrics.page();
+    drop(upstream);
+    page
 }
 
 /// Returns the names of a page's samples with their labels.

@@ -260,6 +260,31 @@ impl UdpClient {
         stream
     }
 
+    /// Sends a request with content of any length, as far as the server takes it. Returns its stream.
+    pub fn upload(&mut self, headers: &[(&str, &str)], content: &[u8]) -> u64 {
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()))
+            .collect();
+        let stream = self.send_headers(&headers, false);
+        let (mut sent, mut timeouts) = (0, 0);
+        while sent < content.len() && !self.received.has_ended(stream) {
+            let http = self.http.as_mut().unwrap();
+            match http.send_body(&mut self.quic, stream, &content[sent..], true) {
+                Ok(bytes) => sent += bytes,
+                Err(h3::Error::Done) => (),
+                // The server does not want more.
+                Err(_) => break,
+            }
+            self.poll();
+            self.send();
+            timeouts += usize::from(!self.receive_one());
+            assert!(timeouts < RECEIVE_TIMEOUTS_MAX, "the server takes nothing");
+            self.quic.on_timeout();
+        }
+        stream
+    }
+
     pub fn end_with_trailers(&mut self, stream: u64) {
         let trailers = [h3::Header::new(b"x-sum", b"1")];
         let http = self.http.as_mut().unwrap();
@@ -275,6 +300,13 @@ impl UdpClient {
     pub fn response(&mut self, stream: u64) -> ClientResponse {
         self.run_until(|client| client.received.has_ended(stream));
         self.received.responses.remove(&stream).unwrap()
+    }
+
+    /// Tells the server that a response is not wanted any longer.
+    pub fn cancel(&mut self, stream: u64) {
+        let code = h3::WireErrorCode::RequestCancelled as u64;
+        self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code).unwrap();
+        self.send();
     }
 
     /// A whole GET.

@@ -66,6 +66,9 @@ pub struct ClientResponse {
 
     /// One, or several if there are interim responses.
     pub statuses: Vec<String>,
+
+    /// Fields that follow the body.
+    pub trailers: HashMap<String, String>,
     pub body: Vec<u8>,
     pub finished: bool,
     pub reset: Option<u64>,
@@ -99,8 +102,15 @@ impl ReceivedResponses {
             match event {
                 h3::Event::Headers { list, .. } => {
                     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                    response.headers.extend(list.iter().map(|h| (text(h.name()), text(h.value()))));
-                    response.statuses.extend(response.headers.get(":status").cloned());
+                    let lines = list.iter().map(|h| (text(h.name()), text(h.value())));
+                    let lines: HashMap<_, _> = lines.collect();
+                    match lines.get(":status").cloned() {
+                        Some(status) => {
+                            response.statuses.push(status);
+                            response.headers.extend(lines);
+                        }
+                        None => response.trailers.extend(lines),
+                    }
                 }
                 h3::Event::Data => {
                     while let Ok(count) = http.recv_body(quic, stream, &mut chunk) {

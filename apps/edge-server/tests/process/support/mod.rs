@@ -14,6 +14,7 @@ pub mod process;
 pub mod redis;
 #[expect(dead_code, reason = "a bench uses nothing of it")]
 pub mod tcp_client;
+pub mod waiting;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -91,7 +91,7 @@ impl TcpClient {
         Ok(Self { runtime, sender, certificate })
     }
 
-    /// Sends a request, and returns the whole response.
+    /// Sends a request, and returns the whole response. An extension has the fields that follow the body.
     pub fn try_send(&mut self, request: Request<Vec<u8>>) -> hyper::Result<Response<Bytes>> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let sender = &mut self.sender;
@@ -106,8 +106,10 @@ impl TcpClient {
                     sender.send_request(request).await?
                 }
             };
-            let (head, body) = response.into_parts();
-            Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+            let (mut head, body) = response.into_parts();
+            let body = body.collect().await?;
+            head.extensions.insert(body.trailers().cloned().unwrap_or_default());
+            Ok(Response::from_parts(head, body.to_bytes()))
         })
     }
 

@@ -1,0 +1,70 @@
+//! Origins of a virtual host: servers that have some of its paths. Requests for those are forwarded.
+
+mod attempt;
+mod balance;
+mod connector;
+pub mod error;
+pub mod fields;
+pub mod forwarding;
+mod health;
+mod health_check;
+mod pool;
+mod runtime;
+pub mod server;
+mod shared_servers;
+pub mod upload;
+pub mod upstream;
+mod vacancies;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use quiche::path_state::PrefixLengths;
+
+use crate::config::file::Host;
+use crate::config::file::OriginRule;
+use crate::content::origin::server::OriginServer;
+use crate::content::path_pattern::PathPattern;
+
+/// Methods that are forwarded.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Origins of a host, by the paths that they have.
+#[derive(Clone, Debug)]
+pub struct HostOrigins(Vec<PathOrigin>);
+
+#[derive(Clone, Debug)]
+struct PathOrigin {
+    path: PathPattern,
+    origin: Arc<OriginServer>,
+}
+
+impl HostOrigins {
+    /// Validates the origins of a host. Subnets of clients have these prefix lengths.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the invalid key.
+    pub fn new(host: &Host, lengths: PrefixLengths) -> anyhow::Result<Self> {
+        let rules = host.origin.iter().flatten();
+        let origins = rules.map(|rule| PathOrigin::new(rule, lengths).context(rule.position));
+        Ok(Self(origins.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// Returns the first origin that has a decoded path.
+    pub fn find(&self, path: &str) -> Option<&Arc<OriginServer>> {
+        self.0.iter().find(|rule| rule.path.is_match(path)).map(|rule| &rule.origin)
+    }
+}
+
+/// Returns whether requests with a method are forwarded.
+pub fn is_forwarded(method: &str) -> bool {
+    METHODS.contains(&method)
+}
+
+impl PathOrigin {
+    fn new(rule: &OriginRule, lengths: PrefixLengths) -> anyhow::Result<Self> {
+        let path = PathPattern::new("origin", &rule.path)?;
+        Ok(Self { path, origin: shared_servers::find_or_create(rule, lengths)? })
+    }
+}
