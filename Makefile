@@ -101,6 +101,9 @@ test-nginx: setup quiche ## Run nginx over TCP beside edge-server over UDP, as d
 test-origin: setup quiche ## Run edge-server in front of nginx, Node and Python, over each version of HTTP
 	@sh scripts/test-origin.sh $(LOCKED)
 
+test-cache: setup quiche ## Run the public suite cache-tests against the cache of edge-server (Node; from GitHub and npm, or CACHE_TESTS=DIR)
+	@sh scripts/test-cache.sh $(LOCKED)
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 

@@ -1,0 +1,29 @@
+// Judges the results of cache-tests: SUITE RESULTS EXPECTED. Prints how many passed, and fails if a
+// required test fails that is not expected to, or one passes that is.
+import { readFileSync } from 'node:fs'
+const [suite, resultsFile, expectedFile] = process.argv.slice(2)
+const { default: groups } = await import(`${suite}/tests/index.mjs`)
+const { determineTestResult, resultTypes } = await import(`${suite}/test-engine/lib/results.mjs`)
+const results = JSON.parse(readFileSync(resultsFile))
+const lines = readFileSync(expectedFile, 'utf8').split('\n').filter(line => line && !line.startsWith('#'))
+const expected = new Set(lines.map(line => line.split(' ')[0]))
+const counts = {}
+const wrong = []
+for (const test of groups.flatMap(group => group.tests)) {
+  const kind = test.kind ?? 'required'
+  if (test.browser_only || kind === 'check') continue
+  const result = determineTestResult(groups, test.id, results)
+  const passes = result === resultTypes.pass
+  // What depends on an optional test that fails says nothing.
+  const isOpen = result === resultTypes.dependency_fail
+  counts[kind] ??= { passed: 0, failed: 0 }
+  counts[kind][passes ? 'passed' : 'failed'] += isOpen ? 0 : 1
+  if (kind === 'required' && !isOpen && passes === expected.has(test.id)) {
+    wrong.push(`${test.id} ${passes ? 'passes, take it from the list' : `fails: ${results[test.id]}`}`)
+  }
+}
+for (const [kind, { passed, failed }] of Object.entries(counts)) {
+  console.log(`${kind}: ${passed} passed, ${failed} failed`)
+}
+for (const line of wrong) console.error(`error: ${line}`)
+process.exit(wrong.length ? 1 : 0)
