@@ -211,6 +211,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     }
     let resources = Resources::read(config)?;
     resources.virtual_hosts.start_compression()?;
+    resources.virtual_hosts.open_cache_dir(config)?;
     resources.virtual_hosts.warn_of_missing_files(config);
     resources.watch(config, &metrics.configuration);
     let health = Health::default();

@@ -1,12 +1,16 @@
 //! Configuration file (TOML): options and virtual hosts. An unknown key is an error.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use anyhow::Context;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::IgnoredAny;
+use serde::de::MapAccess;
+use serde::de::Visitor;
 use serde::Deserialize;
 use serde::Deserializer;
 use toml::de::DeTable;
@@ -302,6 +306,10 @@ pub struct OriginRule {
     #[serde(rename = "requests-max")]
     pub requests_max: Option<u32>,
 
+    /// How its responses are kept; they are not by default.
+    #[serde(default, deserialize_with = "on_or_rule")]
+    pub cache: Option<CacheRule>,
+
     #[serde(skip)]
     pub position: Position,
 }
@@ -332,6 +340,39 @@ pub enum OriginHttpVersion {
     /// Without TLS by prior knowledge.
     #[serde(rename = "2")]
     Http2,
+}
+
+/// How responses of an origin are kept.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct CacheRule {
+    /// The most bytes of a response.
+    #[serde(rename = "object-bytes-max")]
+    pub object_bytes_max: Option<u64>,
+
+    /// How long responses are fresh that do not say it, in seconds, by status.
+    pub ttl: Option<BTreeMap<String, u32>>,
+
+    /// How long responses may be used stale that do not say it, in seconds: while they are fetched
+    /// again, and if the origin fails.
+    #[serde(rename = "stale-while-revalidate")]
+    pub stale_while_revalidate: Option<u32>,
+    #[serde(rename = "stale-if-error")]
+    pub stale_if_error: Option<u32>,
+
+    /// Parameters of the query that the origin does not get.
+    #[serde(rename = "ignore-query")]
+    pub ignore_query: Option<Vec<String>>,
+
+    /// Cookies and fields with which requests go to the origin.
+    #[serde(rename = "bypass-cookies")]
+    pub bypass_cookies: Option<Vec<String>>,
+    #[serde(rename = "bypass-headers")]
+    pub bypass_headers: Option<Vec<String>>,
+
+    /// Whether what clients say of caching counts for nothing.
+    #[serde(rename = "ignore-client-directives")]
+    pub ignore_client_directives: Option<bool>,
 }
 
 fn all_paths() -> String {
@@ -443,6 +484,29 @@ fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Path
         }
         OneOrSeveral::Several(paths) => Ok(paths),
     }
+}
+
+/// Reads `true` or a table of keys.
+fn on_or_rule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CacheRule>, D::Error> {
+    struct OnOrRule;
+
+    impl<'de> Visitor<'de> for OnOrRule {
+        type Value = Option<CacheRule>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("true, or a table below a line [host.origin.cache]")
+        }
+
+        fn visit_bool<E>(self, is_on: bool) -> Result<Self::Value, E> {
+            Ok(is_on.then(CacheRule::default))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            CacheRule::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+
+    deserializer.deserialize_any(OnOrRule)
 }
 
 impl Host {

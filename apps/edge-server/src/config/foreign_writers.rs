@@ -20,11 +20,12 @@ struct Concern {
     danger: &'static str,
 }
 
-const CONCERNS: [Concern; 4] = [
+const CONCERNS: [Concern; 5] = [
     Concern { option: "config", is_folder_around: false, danger: "and so configure the server" },
     Concern { option: "admin", is_folder_around: true, danger: "and put a socket there" },
     Concern { option: "takeover", is_folder_around: true, danger: "and put a socket there" },
     Concern { option: "acme-dir", is_folder_around: false, danger: "and put certificates there" },
+    Concern { option: "cache-dir", is_folder_around: false, danger: "and put responses there" },
 ];
 
 /// Returns a line for each of those paths that users other than the server's and its group may write.
@@ -77,6 +78,7 @@ mod tests {
             ("acme-dir", &folder, &folder, 0o777, true),
             ("acme-dir", &folder, &folder, 0o1777, false),
             ("acme-dir", &socket, &folder, 0o777, false),
+            ("cache-dir", &folder, &folder, 0o777, true),
             ("config", &file, &file, 0o666, true),
             ("config", &file, &file, 0o1666, true),
             ("config", &file, &file, 0o664, false),

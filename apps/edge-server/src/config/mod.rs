@@ -83,13 +83,14 @@ pub const WORKERS_MAX: u16 = 256;
 const NOT_IN_FILE: [&str; 2] = ["check", "config"];
 
 /// Options that need another.
-const NEEDS: [(&str, &str); 10] = [
+const NEEDS: [(&str, &str); 11] = [
     ("acme-external-account", "acme-dir"),
     ("acme-contact", "acme-dir"),
     ("acme-ca", "acme-dir"),
     ("acme-retry", "acme-dir"),
     ("cert", "key"),
     ("key", "cert"),
+    ("cache-disk-max", "cache-dir"),
     ("qlog-rate", "qlog-dir"),
     ("qlog-subnet", "qlog-dir"),
     ("qlog-bytes-max", "qlog-dir"),
@@ -97,7 +98,7 @@ const NEEDS: [(&str, &str); 10] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 44] = [
+pub const RELOADED: [&str; 45] = [
     "acme-external-account",
     "acme-dir",
     "acme-directory",
@@ -107,6 +108,7 @@ pub const RELOADED: [&str; 44] = [
     "root",
     "file-cache-max",
     "compression-cache-max",
+    "cache-memory-max",
     "speedtest",
     "cert",
     "key",
@@ -217,6 +219,26 @@ pub struct Cli {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
         value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     pub compression_cache_max: u64,
+
+    /// Memory for responses of origins, in bytes; 0 is none, and no cache
+    ///
+    /// Those of origins with a cache in the configuration file are kept. Responses that are still sent, or
+    /// on their way, may take as much again. A reload keeps them.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = CONTENT,
+        value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    pub cache_memory_max: u64,
+
+    /// Folder for responses of origins, which survive a restart there
+    ///
+    /// One process at a time has it: after a hot restart the new one keeps responses in memory until the
+    /// old one has ended.
+    #[arg(long, value_name = "DIR", help_heading = CONTENT)]
+    pub cache_dir: Option<PathBuf>,
+
+    /// The most bytes in that folder
+    #[arg(long, value_name = "BYTES", default_value_t = 10 << 30, requires = "cache_dir",
+        help_heading = CONTENT, value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 50))]
+    pub cache_disk_max: u64,
 
     /// Where to save path state: a file, memory:, or redis://HOST
     ///
@@ -908,7 +930,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --cache-memory-max 3145728 --cache-dir cache --cache-disk-max 4194304 --store paths.db --store-entries 5 --state token \
                     --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --ech-keys ech --acme-dir acme \
                     --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
                     --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \

@@ -14,7 +14,8 @@ use crate::config::file::Host;
 use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
-const WRITTEN: [&str; 6] = ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir"];
+const WRITTEN: [&str; 7] =
+    ["admin", "takeover", "store", "access-log", "qlog-dir", "acme-dir", "cache-dir"];
 const READ: [&str; 9] = [
     "config",
     "secrets",
@@ -28,7 +29,7 @@ const READ: [&str; 9] = [
 ];
 
 /// Those of them whose content is nobody else's.
-const PRIVATE: [&str; 10] = [
+const PRIVATE: [&str; 11] = [
     "config",
     "store",
     "access-log",
@@ -38,6 +39,7 @@ const PRIVATE: [&str; 10] = [
     "key",
     "ech-keys",
     "acme-dir",
+    "cache-dir",
     "acme-external-account",
 ];
 

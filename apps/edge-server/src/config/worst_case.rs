@@ -20,6 +20,7 @@ fn table(cli: &Cli) -> String {
     let rows = sum::rows(&sum::Options {
         file_cache_max: cli.file_cache_max,
         compression_cache_max: cli.compression_cache_max,
+        cache_memory_max: cli.cache_memory_max,
         connections_max: limits.connections_max.into(),
         responses_memory_max: limits.responses_memory_max,
         requests_memory_max: limits.requests_memory_max,

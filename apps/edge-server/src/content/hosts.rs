@@ -14,6 +14,8 @@ use crate::config::Config;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::rule_limiters::RuleLimiters;
 use crate::content::access_gaps;
+use crate::content::cache::disk::DiskStore;
+use crate::content::cache::store::ResponseCache;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
@@ -32,6 +34,9 @@ pub struct VirtualHosts {
 
     /// Limiters of the access rules of all hosts.
     limiters: Arc<RuleLimiters>,
+
+    /// Cache of the origins of all hosts, if there is one.
+    response_cache: Option<Arc<ResponseCache>>,
 }
 
 impl VirtualHosts {
@@ -41,7 +46,7 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn open(config: &Config) -> anyhow::Result<Self> {
-        Self::open_after(config, Arc::default())
+        Self::open_after(config, Arc::default(), None)
     }
 
     /// Opens the hosts of a new configuration, whose access rules go on limiting if they are unchanged.
@@ -50,10 +55,23 @@ impl VirtualHosts {
     ///
     /// One line that names the host, and the unusable key or folder.
     pub fn reopen(&self, config: &Config) -> anyhow::Result<Self> {
-        Self::open_after(config, Arc::clone(&self.limiters))
+        Self::open_after(config, Arc::clone(&self.limiters), self.response_cache.as_ref())
     }
 
-    fn open_after(config: &Config, limiters: Arc<RuleLimiters>) -> anyhow::Result<Self> {
+    fn open_after(
+        config: &Config,
+        limiters: Arc<RuleLimiters>,
+        response_cache: Option<&Arc<ResponseCache>>,
+    ) -> anyhow::Result<Self> {
+        let bytes_max = config.flags.cache_memory_max;
+        let kept = response_cache.filter(|cache| cache.memory_max() == bytes_max).cloned();
+        let disk = response_cache.and_then(|cache| cache.disk()).cloned();
+        let new = || {
+            let cache = ResponseCache::new(bytes_max);
+            disk.into_iter().for_each(|disk| cache.set_disk(disk));
+            (bytes_max > 0).then(|| Arc::new(cache))
+        };
+        let response_cache = kept.or_else(new);
         let bytes_max = config.flags.file_cache_max;
         let cache = (bytes_max > 0).then(|| Arc::new(LookupCache::new(bytes_max)));
         let bytes_max = config.flags.compression_cache_max;
@@ -68,6 +86,9 @@ impl VirtualHosts {
             if let Some(compressor) = &compressor {
                 opened = opened.with_compressor(compressor);
             }
+            if let Some(cache) = &response_cache {
+                opened = opened.with_response_cache(cache);
+            }
             Ok::<_, anyhow::Error>(opened)
         };
         // Others inherit its rules, and are not at fault if those are invalid.
@@ -81,7 +102,8 @@ impl VirtualHosts {
             }
         }
         access_gaps::find(config).iter().for_each(|line| warn!("{line}"));
-        Ok(Self { named, default, compressor, limiters: resources.into_limiters() })
+        let limiters = resources.into_limiters();
+        Ok(Self { named, default, compressor, limiters, response_cache })
     }
 
     /// Starts the threads that compress files.
@@ -92,6 +114,21 @@ impl VirtualHosts {
     pub fn start_compression(&self) -> anyhow::Result<()> {
         let started = self.compressor.as_ref().map(|compressor| compressor.start_threads());
         started.transpose().context("cannot start the threads that compress files")?;
+        Ok(())
+    }
+
+    /// Has responses of origins kept in the folder of a configuration, too, if it names one.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be used.
+    pub fn open_cache_dir(&self, config: &Config) -> anyhow::Result<()> {
+        let Some((dir, cache)) = config.flags.cache_dir.as_ref().zip(self.response_cache.as_ref())
+        else {
+            return Ok(());
+        };
+        let disk = DiskStore::open(dir, config.flags.cache_disk_max);
+        cache.set_disk(disk.map_err(|e| config.unusable("cache-dir", e))?);
         Ok(())
     }
 
@@ -140,6 +177,11 @@ impl VirtualHosts {
             );
         }
         lines
+    }
+
+    /// Returns the cache of the origins of all hosts, if there is one.
+    pub fn response_cache(&self) -> Option<&Arc<ResponseCache>> {
+        self.response_cache.as_ref()
     }
 
     /// Returns the host of a name.

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod access_gaps;
+pub mod cache;
 pub mod client_context;
 pub mod compression;
 pub mod early_hints;
@@ -48,6 +49,13 @@ use crate::content::access::AccessGrant;
 use crate::content::access::AccessPath;
 use crate::content::access::AccessRules;
 use crate::content::access::Denial;
+use crate::content::cache::lookup::look_up;
+use crate::content::cache::lookup::CacheLookup;
+use crate::content::cache::purge;
+use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::rules::PathCaches;
+use crate::content::cache::status::CacheStatus;
+use crate::content::cache::store::ResponseCache;
 use crate::content::client_context::ClientContext;
 use crate::content::compression::CompressionSource;
 use crate::content::compression::Compressor;
@@ -61,6 +69,7 @@ use crate::content::origin::fields;
 use crate::content::origin::fields::ForwardedClient;
 use crate::content::origin::forwarding::ForwardedRequest;
 use crate::content::origin::forwarding::ForwardedResponse;
+use crate::content::origin::reply::ForwardReply;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
 use crate::content::origin::HostOrigins;
@@ -97,6 +106,13 @@ pub enum Handling {
     Forward(Box<ForwardedRequest>),
 }
 
+/// Cache of a request for an origin.
+struct TargetCache {
+    cache: Arc<ResponseCache>,
+    settings: Arc<CacheSettings>,
+    key: Arc<str>,
+}
+
 /// What a request that is handled has waited for.
 #[derive(Debug)]
 pub enum Attempt {
@@ -123,6 +139,9 @@ struct OriginTarget {
 
     /// Encoded path and query.
     target: String,
+
+    /// Absent if responses are not kept.
+    cache: Option<TargetCache>,
 }
 
 /// Response without configured fields.
@@ -153,6 +172,10 @@ pub struct VirtualHost {
 
     early_hints: EarlyHints,
     origins: HostOrigins,
+    caches: PathCaches,
+
+    /// Cache of the origins of all hosts, if there is one.
+    response_cache: Option<Arc<ResponseCache>>,
 
     /// Absent if web pages of other origins read nothing.
     cors: Option<CorsRules>,
@@ -186,6 +209,8 @@ impl VirtualHost {
             access,
             early_hints: EarlyHints::new(host)?,
             origins: HostOrigins::new(host, resources.prefix_lengths)?,
+            caches: PathCaches::new(host)?,
+            response_cache: None,
             cors: CorsRules::new(host)?,
             speedtest,
             server_timing: host.server_timing.unwrap_or(false),
@@ -203,6 +228,11 @@ impl VirtualHost {
     pub fn with_compressor(self, compressor: &Arc<Compressor>) -> Self {
         let compressor = self.rules.compression.is_on.then(|| Arc::clone(compressor));
         Self { compressor, ..self }
+    }
+
+    /// Has responses of origins kept in the cache of all hosts, where the rules say so.
+    pub fn with_response_cache(self, cache: &Arc<ResponseCache>) -> Self {
+        Self { response_cache: Some(Arc::clone(cache)), ..self }
     }
 
     /// Handles a request, which `is_early` if an attacker may have replayed it.
@@ -226,16 +256,59 @@ impl VirtualHost {
         forwarded: ForwardedResponse,
         client: &ClientContext<'_>,
     ) -> Response {
-        let ForwardedResponse { result, grant } = forwarded;
-        let mut response = match result {
-            Ok(response) => self.with_rules(response, request),
-            Err(e) => self.origin_error(&e, request, client),
-        };
-        self.apply_grants(&mut response, [grant, AccessGrant::default()], request, client);
+        let mut response = self.complete_reply(request, forwarded, client);
         if let Some(cors) = &self.cors {
             cors.complete(request, &mut response);
         }
         response
+    }
+
+    /// Returns the response without what other origins may read of it.
+    fn complete_reply(
+        &self,
+        request: &Request<'_>,
+        forwarded: ForwardedResponse,
+        client: &ClientContext<'_>,
+    ) -> Response {
+        let ForwardedResponse { result, grant, cache_status } = forwarded;
+        let mut response = match result {
+            Ok(ForwardReply::Passed(response)) => {
+                self.invalidate(request, &response);
+                self.with_rules(response, request)
+            }
+            Ok(ForwardReply::Cached(answer)) => {
+                self.with_rules(answer.present(request, client.wall_now), request)
+            }
+            Err(e) => self.origin_error(&e, request, client),
+        };
+        if let Some(status) = cache_status {
+            response.add("cache-status", status.value(None));
+            response.cache = Some(status.name());
+        }
+        self.apply_grants(&mut response, [grant, AccessGrant::default()], request, client);
+        response
+    }
+
+    /// Forgets what is kept of a URL that a request has changed (RFC 9111, 4.4).
+    fn invalidate(&self, request: &Request<'_>, response: &Response) {
+        let is_unsafe = !request.method.is_safe() && request.method != Method::Options;
+        let Some(cache) = self.response_cache.as_ref().filter(|_| is_unsafe) else { return };
+        if !(200..400).contains(&response.status) {
+            return;
+        }
+        let related = response.fields.iter();
+        let related = related
+            .filter(|field| ["location", "content-location"].contains(&field.name.as_ref()))
+            .filter_map(|field| purge::own_target(request.authority, &field.value));
+        for target in related.chain([request.target]) {
+            let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+            let Some(url_path) = UrlPath::parse(path) else { continue };
+            let decoded = url_path.decoded();
+            if let Some(settings) = self.caches.find(&decoded) {
+                let target = encode(&decoded) + &settings.query(query);
+                cache.invalidate(&purge::key_of(request.authority, &target));
+            }
+        }
     }
 
     fn decide(
@@ -375,10 +448,10 @@ impl VirtualHost {
         }
     }
 
-    /// Returns the request that the origin gets.
+    /// Returns the response that is kept, or the request that the origin gets.
     fn forward(
         &self,
-        OriginTarget { origin, target }: OriginTarget,
+        target: OriginTarget,
         request: &Request<'_>,
         is_early: bool,
         client: &ClientContext<'_>,
@@ -388,25 +461,72 @@ impl VirtualHost {
             OriginError::Loop.outcome().count();
             return Handling::Respond(self.origin_error(&OriginError::Loop, request, client));
         }
-        if request.content_length.is_some_and(|length| length > origin.content_bytes_max) {
+        if request.content_length.is_some_and(|length| length > target.origin.content_bytes_max) {
             return Handling::Respond(self.refuse(413, request));
         }
-        let address = (client.addresses)().first().copied();
-        let uri = address.zip(uri_of(request.authority, &target));
-        let Some((address, uri)) = uri else { return Handling::Respond(self.refuse(400, request)) };
-        let forwarded_client = ForwardedClient {
-            address,
-            protocol: client.protocol,
-            is_early,
-            is_authenticated: grant.user.is_some(),
+        let lookup = target.cache.as_ref().map(|TargetCache { cache, settings, key }| {
+            let now = (client.now, client.wall_now);
+            look_up(cache, settings, Arc::clone(key), request, now)
+        });
+        let (answer, fetch, cache_status) = match lookup {
+            None => (None, None, None),
+            Some(CacheLookup::Hit(answer, fetch)) => (Some(answer), fetch, None),
+            Some(CacheLookup::Fetch(fetch)) => (None, Some(fetch), None),
+            Some(CacheLookup::Bypass(reason)) => (None, None, Some(CacheStatus::forwarded(reason))),
+            Some(CacheLookup::OnlyIfCached) => return Handling::Respond(self.refuse(504, request)),
         };
+        let forwarded = match fetch.is_some() || answer.is_none() {
+            true => self.forwarded(target, request, is_early, client, grant.user.is_some()),
+            false => Ok(None),
+        };
+        let forwarded = match forwarded {
+            Ok(forwarded) => forwarded,
+            Err(status) => return Handling::Respond(self.refuse(status, request)),
+        };
+        match (answer, forwarded) {
+            (Some(answer), forwarded) => {
+                let again =
+                    forwarded.map(|forwarded| ForwardedRequest { cached: fetch, ..forwarded });
+                again.into_iter().for_each(|again| drop(again.send()));
+                let result = Ok(ForwardReply::Cached(answer));
+                let answered = ForwardedResponse { result, grant, cache_status: None };
+                Handling::Respond(self.complete_reply(request, answered, client))
+            }
+            (None, Some(forwarded)) => {
+                let forwarded =
+                    ForwardedRequest { cached: fetch, cache_status, grant, ..forwarded };
+                Handling::Forward(Box::new(forwarded))
+            }
+            (None, None) => Handling::Respond(self.refuse(500, request)),
+        }
+    }
+
+    /// Returns the request that the origin gets, or the status of the response.
+    fn forwarded(
+        &self,
+        OriginTarget { origin, target, .. }: OriginTarget,
+        request: &Request<'_>,
+        is_early: bool,
+        client: &ClientContext<'_>,
+        is_authenticated: bool,
+    ) -> Result<Option<ForwardedRequest>, u16> {
+        let address = (client.addresses)().first().copied();
+        let (address, uri) = address.zip(uri_of(request.authority, &target)).ok_or(400_u16)?;
+        let protocol = client.protocol;
+        let forwarded_client = ForwardedClient { address, protocol, is_early, is_authenticated };
         let mut forwarded = hyper::Request::new(OriginContent::default());
         *forwarded.uri_mut() = uri;
         *forwarded.headers_mut() = fields::to_origin(request, forwarded_client);
         // It is one of those that are forwarded.
         *forwarded.method_mut() = request.method_name.parse().unwrap_or_default();
-        let request = forwarded;
-        Handling::Forward(Box::new(ForwardedRequest { origin, request, client: address, grant }))
+        Ok(Some(ForwardedRequest {
+            origin,
+            request: forwarded,
+            client: address,
+            grant: AccessGrant::default(),
+            cached: None,
+            cache_status: None,
+        }))
     }
 
     /// Returns the response to a request without one of its origin.
@@ -526,8 +646,16 @@ impl VirtualHost {
             return Ok(Response::redirect(status, to).into());
         }
         if let Some(origin) = origin {
-            let (origin, target) = (Arc::clone(origin), encode(&decoded) + query);
-            return Err(Diversion::Origin(OriginTarget { origin, target }));
+            let origin = Arc::clone(origin);
+            let settings = self.response_cache.as_ref().zip(self.caches.find(&decoded));
+            let query = settings.map_or(query.into(), |(_, settings)| settings.query(query));
+            let target = encode(&decoded) + &query;
+            let cache = settings.map(|(cache, settings)| TargetCache {
+                cache: Arc::clone(cache),
+                settings: Arc::clone(settings),
+                key: purge::key_of(request.authority, &target).into(),
+            });
+            return Err(Diversion::Origin(OriginTarget { origin, target, cache }));
         }
         let accepted = match self.is_negotiated() {
             true => content_coding::accepted(request.values("accept-encoding")),

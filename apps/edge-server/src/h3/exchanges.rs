@@ -42,6 +42,7 @@ struct Exchange {
     /// Absent until there is a response.
     status: Option<u16>,
     user: Option<Box<str>>,
+    cache: Option<&'static str>,
     first_byte: Option<Duration>,
     bytes: u64,
 }
@@ -62,8 +63,8 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        let exchange =
-            Exchange { summary, started, status: None, user: None, first_byte: None, bytes: 0 };
+        let (status, user, cache, first_byte) = (None, None, None, None);
+        let exchange = Exchange { summary, started, status, user, cache, first_byte, bytes: 0 };
         self.kept_bytes += exchange.kept_bytes();
         if let Some(before) = self.under_way.insert(stream, exchange) {
             self.kept_bytes -= before.kept_bytes();
@@ -74,6 +75,13 @@ impl Exchanges {
     pub fn on_user(&mut self, stream: u64, user: Option<Box<str>>) {
         if let Some(exchange) = self.under_way.get_mut(&stream).filter(|_| user.is_some()) {
             exchange.user = user;
+        }
+    }
+
+    /// Notes what the cache has done.
+    pub fn on_cache(&mut self, stream: u64, cache: Option<&'static str>) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.cache = cache;
         }
     }
 
@@ -178,13 +186,14 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status, user, first_byte, bytes } = exchange;
+        let Exchange { summary, started, status, user, cache, first_byte, bytes } = exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
             protocol: Protocol::Http3,
             summary,
             user,
+            cache,
             started,
             duration,
             first_byte,

@@ -638,6 +638,7 @@ impl Session {
         wall_now: SystemTime,
     ) {
         self.exchanges.on_user(stream, response.user.take());
+        self.exchanges.on_cache(stream, response.cache);
         self.exchanges.on_response(stream, response.status);
         let writer = ResponseWriter::new(stream, response, with_body, body.priority, wall_now);
         self.responses.insert(writer.after_interim(body.continued).into());

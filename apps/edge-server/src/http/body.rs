@@ -15,6 +15,7 @@ use crate::http::body_stream::StreamReader;
 use crate::http::body_stream::StreamWait;
 use crate::http::field::Field;
 use crate::http::open_file::OpenFile;
+use crate::http::shared_body::SharedBodyReader;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
 const PATTERN_BYTES: usize = 1 << 16;
@@ -46,6 +47,9 @@ pub enum BodySource {
 
     /// Bytes that come while the body is sent. They are taken from the front.
     Stream(StreamReader),
+
+    /// Bytes that are kept for others, too, and may still come.
+    Shared(SharedBodyReader),
 }
 
 /// Body of a response: ranges of a source, with text between them in a multipart body.
@@ -132,6 +136,12 @@ impl Body {
         Self::of(BodySource::Stream(stream), 0..u64::MAX)
     }
 
+    /// Returns a body of all that a shared one has, of this length, if it is known.
+    pub fn of_shared(reader: SharedBodyReader) -> Self {
+        let length = reader.length().unwrap_or(u64::MAX);
+        Self::of(BodySource::Shared(reader), 0..length)
+    }
+
     /// Returns a body of several ranges of `source`, each preceded by its text; `end` follows the
     /// last.
     pub fn in_parts(source: BodySource, parts: Vec<(String, Range<u64>)>, end: String) -> Self {
@@ -149,6 +159,9 @@ impl Body {
     pub fn length(&self) -> Option<u64> {
         match (&self.source, &self.parts) {
             (BodySource::Stream(stream), _) => stream.length(),
+            (BodySource::Shared(reader), Parts::One(Range { end: u64::MAX, .. })) => {
+                reader.length()
+            }
             (_, Parts::One(range)) => Some(range.end - range.start),
             (_, Parts::Many(parts)) => Some(parts.last().map_or(0, Part::end)),
         }
@@ -183,6 +196,7 @@ impl Body {
     pub fn queued_bytes(&self) -> u64 {
         match &self.source {
             BodySource::Stream(stream) => stream.queued_bytes(),
+            BodySource::Shared(reader) => reader.queued_bytes(),
             _ => 0,
         }
     }
@@ -215,8 +229,10 @@ impl Body {
 
     /// Frees the fetched chunk if it ends before `offset`, and what is queued before that.
     pub fn release(&mut self, offset: u64) {
-        if let BodySource::Stream(stream) = &self.source {
-            stream.release(offset);
+        match (&self.source, &self.parts) {
+            (BodySource::Stream(stream), _) => stream.release(offset),
+            (BodySource::Shared(reader), Parts::One(range)) => reader.release(range.start + offset),
+            _ => (),
         }
         self.fetched.take_if(|fetched| fetched.from(offset).is_none());
     }
@@ -305,6 +321,11 @@ impl BodySource {
             Self::Stream(stream) => Ok(match stream.from(offset)? {
                 Some(bytes) => Chunk::Ready(first(bytes, bytes_max)),
                 None => Chunk::Pending(PendingChunk::Stream(stream.wait(offset))),
+            }),
+            Self::Shared(_) if bytes_max == 0 => Ok(Chunk::Ready(Bytes::new())),
+            Self::Shared(reader) => Ok(match reader.from(offset, bytes_max)? {
+                Some(bytes) => Chunk::Ready(bytes),
+                None => Chunk::Pending(PendingChunk::Stream(reader.wait(offset))),
             }),
         }
     }

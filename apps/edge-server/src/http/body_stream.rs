@@ -29,9 +29,15 @@ pub struct StreamWriter(Arc<SharedStream>);
 /// Receiving half of a stream.
 pub struct StreamReader(Arc<SharedStream>);
 
+/// Bytes that come in order.
+pub trait AwaitedBytes: Send + Sync {
+    /// Returns when there is something from `offset` on, or the end.
+    fn poll_from(&self, offset: u64, cx: &mut Context<'_>) -> Poll<()>;
+}
+
 /// Wait for what a stream has from an offset on, or its end.
 pub struct StreamWait {
-    stream: Arc<SharedStream>,
+    stream: Arc<dyn AwaitedBytes>,
     offset: u64,
 }
 
@@ -283,7 +289,7 @@ impl StreamReader {
 
     /// Returns a wait for what comes from `offset` on.
     pub fn wait(&self, offset: u64) -> StreamWait {
-        StreamWait { stream: Arc::clone(&self.0), offset }
+        StreamWait::new(Arc::clone(&self.0) as Arc<dyn AwaitedBytes>, offset)
     }
 }
 
@@ -298,7 +304,23 @@ impl Drop for StreamReader {
     }
 }
 
+impl AwaitedBytes for SharedStream {
+    fn poll_from(&self, offset: u64, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.end.is_some() || state.released + state.queued_bytes > offset {
+            return Poll::Ready(());
+        }
+        state.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
 impl StreamWait {
+    /// Returns a wait for what comes from `offset` on.
+    pub fn new(stream: Arc<dyn AwaitedBytes>, offset: u64) -> Self {
+        Self { stream, offset }
+    }
+
     /// Has the waker woken when it is over.
     pub fn wake(&self, waker: &Waker) {
         if self.poll(&mut Context::from_waker(waker)).is_ready() {
@@ -308,12 +330,7 @@ impl StreamWait {
 
     /// Returns when it is over.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.stream.state();
-        if state.end.is_some() || state.released + state.queued_bytes > self.offset {
-            return Poll::Ready(());
-        }
-        state.reader = Some(cx.waker().clone());
-        Poll::Pending
+        self.stream.poll_from(self.offset, cx)
     }
 }
 

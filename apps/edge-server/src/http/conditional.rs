@@ -121,7 +121,7 @@ fn seconds(time: SystemTime) -> u64 {
 
 /// Returns whether a list of entity tags contains `own`. Tags may contain commas. Parsing stops
 /// at the first malformed tag.
-fn has_tag(list: &str, own: &str, weak: bool) -> bool {
+pub fn has_tag(list: &str, own: &str, weak: bool) -> bool {
     let mut rest = list;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);

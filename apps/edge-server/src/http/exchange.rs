@@ -38,6 +38,9 @@ pub struct FinishedRequest {
 
     /// User whose password the request had, if it needed one.
     pub user: Option<Box<str>>,
+
+    /// What the cache has done, if the response is one of an origin that has one.
+    pub cache: Option<&'static str>,
     pub started: SystemTime,
     pub duration: Duration,
 
@@ -63,6 +66,7 @@ pub mod tests {
             protocol: Protocol::Http3,
             summary: RequestSummary::default(),
             user: None,
+            cache: None,
             started: UNIX_EPOCH,
             duration: Duration::ZERO,
             first_byte: None,

@@ -14,3 +14,4 @@ pub mod request;
 pub mod request_summary;
 pub mod response;
 pub mod response_rate;
+pub mod shared_body;

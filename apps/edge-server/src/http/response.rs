@@ -35,6 +35,9 @@ pub struct Response {
     /// User whom it is for, if the request had a password, for the access log.
     pub user: Option<Box<str>>,
 
+    /// What the cache has done, if it is one of an origin, for the access log.
+    pub cache: Option<&'static str>,
+
     /// Absent if the body is sent as fast as the client takes it.
     pub rate: Option<Box<ResponseRate>>,
 
@@ -62,6 +65,7 @@ impl Response {
             body,
             date: None,
             user: None,
+            cache: None,
             rate: None,
             effect: None,
         }

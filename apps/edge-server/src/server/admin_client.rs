@@ -55,6 +55,12 @@ enum AdminCommand {
     /// Reopen the access log, after a rotation
     Reopen,
 
+    /// Have the cache forget responses of origins
+    Purge {
+        /// What to forget: url=https://host/path, prefix=https://host/path, tag=NAME, or all
+        target: String,
+    },
+
     /// Exit, and let the older server serve again, if it is still there
     Rollback,
 
@@ -100,6 +106,10 @@ impl AdminCommand {
         match self {
             Self::Reload => ("POST", "/reload".into()),
             Self::Reopen => ("POST", "/reopen".into()),
+            Self::Purge { target } => {
+                let target = utf8_percent_encode(target, NON_ALPHANUMERIC);
+                ("POST", format!("/purge?target={target}"))
+            }
             Self::Rollback => ("POST", "/rollback".into()),
             Self::Drain => ("POST", "/drain".into()),
             Self::Stop => ("POST", "/stop".into()),

@@ -2,6 +2,7 @@
 
 use crate::config::Cli;
 use crate::config::Config;
+use crate::content::cache::disk;
 use crate::resume::store;
 use crate::server::resources::Resources;
 use crate::server::takeover;
@@ -21,6 +22,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     resources.virtual_hosts.warn_of_missing_files(config);
     if let Some(dir) = &cli.qlog_dir {
         file::check_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;
+    }
+    if let Some(dir) = &cli.cache_dir {
+        disk::check_dir(dir).map_err(|e| config.unusable("cache-dir", e))?;
     }
     if let Some(path) = &cli.access_log {
         access_log::check(path).map_err(|e| config.unusable("access-log", e))?;

@@ -17,6 +17,7 @@ use quiche::clock;
 
 use crate::acme::AcmeHandle;
 use crate::config::PROGRAM;
+use crate::content::cache::purge::PurgeTarget;
 use crate::quic::certificate::CertificateInfo;
 use crate::server::reload::Reloaded;
 use crate::server::reload::Reloader;
@@ -145,6 +146,12 @@ impl Controls for Control {
     fn reopen(&self) -> anyhow::Result<()> {
         let log = self.access_log.as_ref();
         log.context("there is no access log; start the server with --access-log")?.reopen_and_wait()
+    }
+
+    fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize> {
+        let cache = self.reloader().response_cache();
+        let cache = cache.context("there is no cache; start the server with --cache-memory-max")?;
+        Ok(cache.purge(target))
     }
 
     fn drain(&self) {

@@ -12,6 +12,7 @@ use crate::config::listener;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
+use crate::content::cache::store::ResponseCache;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::server::resources::Resources;
@@ -65,6 +66,11 @@ impl Reloader {
     /// Returns the certificates in use.
     pub fn certificates(&self) -> &Certificates {
         &self.resources.certificates
+    }
+
+    /// Returns the cache of the origins of all hosts, if there is one.
+    pub fn response_cache(&self) -> Option<Arc<ResponseCache>> {
+        self.resources.virtual_hosts.response_cache().cloned()
     }
 
     /// Returns what is to be served with.

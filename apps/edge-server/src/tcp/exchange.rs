@@ -31,6 +31,7 @@ pub struct TcpExchange {
     /// Absent until there is a response.
     status: Option<u16>,
     user: Option<Box<str>>,
+    cache: Option<&'static str>,
     bytes: u64,
 
     /// The connection has taken the whole response.
@@ -58,16 +59,18 @@ impl TcpExchange {
             started,
             status: None,
             user: None,
+            cache: None,
             bytes: 0,
             complete: false,
             awaits_origin: false,
         }
     }
 
-    /// Notes the response, and the user whom it is for.
+    /// Notes the response, and what of it the log has.
     pub fn on_response(&mut self, response: &mut Response) {
         self.status = Some(response.status);
         self.user = response.user.take();
+        self.cache = response.cache;
     }
 
     /// Notes that content of the request has arrived.
@@ -125,6 +128,7 @@ impl Drop for TcpExchange {
             protocol: *protocol,
             summary: std::mem::take(summary),
             user: self.user.take(),
+            cache: self.cache,
             started: *started,
             duration: now.saturating_duration_since(*instant),
             first_byte: None,

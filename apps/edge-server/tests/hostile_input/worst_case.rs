@@ -42,6 +42,7 @@ const CONNECTIONS: usize = 2000;
 const OPTIONS: sum::Options = sum::Options {
     file_cache_max: 0,
     compression_cache_max: 0,
+    cache_memory_max: 0,
     connections_max: CONNECTIONS as u64,
     responses_memory_max: (1 << 30) / 10,
     requests_memory_max: (256 << 20) / 10,
@@ -149,6 +150,7 @@ fn start(root: &Path) -> (Running, SocketAddr, SocketAddr) {
         ("--workers", OPTIONS.workers.to_string()),
         ("--file-cache-max", OPTIONS.file_cache_max.to_string()),
         ("--compression-cache-max", OPTIONS.compression_cache_max.to_string()),
+        ("--cache-memory-max", OPTIONS.cache_memory_max.to_string()),
         ("--connections-max", OPTIONS.connections_max.to_string()),
         ("--connections-per-subnet", (CONNECTIONS / 4).to_string()),
         ("--responses-memory-max", OPTIONS.responses_memory_max.to_string()),

@@ -4,6 +4,7 @@ mod access;
 mod access_log;
 mod admin;
 mod bad_input;
+mod cache;
 mod compression;
 mod controllers;
 mod draining;

@@ -4,7 +4,7 @@ mod framed;
 mod http2;
 mod messages;
 mod other_projects;
-mod scripted;
+pub mod scripted;
 mod upstreams;
 
 use std::fs;
@@ -48,7 +48,7 @@ const H3_INTERNAL_ERROR: u64 = 0x102;
 const USERS: &str = "user:$2y$04$m7OR/Xlkho/eivIZT4I5u.6RWCzMEb9q9JMOn4f.w.tSZcTuIkequ\n";
 
 /// Status, fields and body; or `None` if the response breaks off.
-type OriginReply = Option<(u16, Vec<(String, String)>, Vec<u8>)>;
+pub type OriginReply = Option<(u16, Vec<(String, String)>, Vec<u8>)>;
 
 /// Starts a server whose paths below `/app/` an origin has. `more` are lines of its file, in which
 /// `DIR` stands for the folder.
@@ -79,7 +79,7 @@ fn write_config(dir: &Path, origin: SocketAddr, more: &str) {
 }
 
 /// Waits until something is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..NAPS_MAX {
         if is_so() {
             return;
@@ -90,7 +90,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Sends a request over each version of HTTP on new connections, and returns the responses.
-fn over_all(
+pub fn over_all(
     server: SocketAddr,
     method: &str,
     path: &str,
@@ -108,7 +108,7 @@ fn over_all(
     [over_http3(server, method, path, fields), over_tcp(Version::Http2), over_tcp(Version::Http11)]
 }
 
-fn over_http3(
+pub fn over_http3(
     server: SocketAddr,
     method: &str,
     path: &str,
@@ -128,7 +128,7 @@ fn over_http3(
     Some((status, response.headers.into_iter().collect(), response.body))
 }
 
-fn value<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub fn value<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
 }
 

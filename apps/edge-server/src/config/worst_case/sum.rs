@@ -31,6 +31,9 @@ const VARIANTS_MULTIPLE: u64 = 2;
 const COMPRESSORS: u64 = 2;
 const COMPRESSOR_BYTES: u64 = 40_000_000;
 
+/// Responses that the cache keeps, and those that are sent or on their way: `content/cache/store.rs`.
+const RESPONSES_MULTIPLE: u64 = 2;
+
 /// Returns what compression takes.
 fn compression(cache_max: u64) -> u64 {
     let threads = if cache_max > 0 { COMPRESSORS * COMPRESSOR_BYTES } else { 0 };
@@ -41,6 +44,7 @@ fn compression(cache_max: u64) -> u64 {
 pub struct Options {
     pub file_cache_max: u64,
     pub compression_cache_max: u64,
+    pub cache_memory_max: u64,
     pub connections_max: u64,
     pub responses_memory_max: u64,
     pub requests_memory_max: u64,
@@ -93,6 +97,11 @@ pub fn rows(options: &Options) -> Vec<Row> {
             what: "compressed variants of files, as much again that responses still send, and two threads that compress, 40 MB each".to_owned(),
             options: "`--compression-cache-max`",
             bytes: compression(options.compression_cache_max),
+        },
+        Row {
+            what: "responses of origins that are kept, and as much again that is sent or on its way".to_owned(),
+            options: "`--cache-memory-max`",
+            bytes: RESPONSES_MULTIPLE * options.cache_memory_max,
         },
         Row {
             what: format!("{} workers, 32 MB each", options.workers),

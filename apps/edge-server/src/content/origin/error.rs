@@ -11,7 +11,7 @@ const OUTCOMES: usize = OriginOutcome::NAMES.len();
 static OUTCOME_COUNTS: [AtomicU64; OUTCOMES] = [const { AtomicU64::new(0) }; OUTCOMES];
 
 /// Reason why there is no response of an origin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum OriginError {
     /// No connection can be opened.
     Unreachable(String),

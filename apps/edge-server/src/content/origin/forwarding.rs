@@ -1,7 +1,6 @@
 //! Forwarded request: its way to the origin, and that of the response back, as fast as the client takes
 //! it. It ends with its client.
 
-use std::future::poll_fn;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -12,44 +11,31 @@ use std::task::ready;
 use std::task::Context;
 use std::task::Poll;
 
-use bytes::Bytes;
-use http_body::Body as _;
-use http_body::Frame;
-use hyper::body::Incoming;
-use hyper::header::CONTENT_LENGTH;
-use hyper::header::TRANSFER_ENCODING;
 use hyper::Method;
 use hyper::Request;
 use log::debug;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use crate::content::access::AccessGrant;
+use crate::content::cache::fetch::CacheFetch;
+use crate::content::cache::fetch::FetchSource;
+use crate::content::cache::status::CacheStatus;
+use crate::content::origin::delivery::deliver;
 use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
-use crate::content::origin::fields;
-use crate::content::origin::fields::from_origin;
 use crate::content::origin::fields::of_interim;
-use crate::content::origin::server::OriginResponse;
+use crate::content::origin::reply::ForwardReply;
+use crate::content::origin::reply::OriginResult;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
-use crate::http::body::Body;
 use crate::http::body_stream::stream;
-use crate::http::body_stream::Abandoned;
-use crate::http::body_stream::StreamReader;
 use crate::http::body_stream::StreamWriter;
 use crate::http::response::Field;
-use crate::http::response::Response;
-
-/// The longest section of fields that follow a body, in bytes.
-const TRAILERS_BYTES_MAX: usize = 4 << 10;
 
 /// Interim responses of a request that wait, and that are passed on.
 const INTERIM_QUEUE: usize = 4;
 const INTERIM_RESPONSES_MAX: usize = 8;
-
-type OriginResult = Result<Response, OriginError>;
 
 /// Request that an origin is to respond to.
 #[derive(Debug)]
@@ -60,6 +46,10 @@ pub struct ForwardedRequest {
 
     /// What the access rules grant.
     pub grant: AccessGrant,
+
+    /// How the cache gets the response, if it is asked, or else why it is not.
+    pub cached: Option<CacheFetch>,
+    pub cache_status: Option<CacheStatus>,
 }
 
 /// Response of an origin that has not begun. The request ends when it is dropped.
@@ -67,6 +57,7 @@ pub struct PendingForward {
     result: oneshot::Receiver<OriginResult>,
     interim: mpsc::Receiver<InterimResponse>,
     grant: AccessGrant,
+    cache_status: Option<CacheStatus>,
 }
 
 /// Response with a status of 1xx, which another follows.
@@ -81,6 +72,7 @@ pub struct InterimResponse {
 pub struct ForwardedResponse {
     pub result: OriginResult,
     pub grant: AccessGrant,
+    pub cache_status: Option<CacheStatus>,
 }
 
 impl ForwardedRequest {
@@ -98,9 +90,14 @@ impl ForwardedRequest {
 
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
-        let Self { origin, mut request, client, grant } = self;
+        let Self { origin, mut request, client, grant, cached, cache_status } = self;
         let (sender, result) = oneshot::channel();
         let interim = watch_interim(&mut request);
+        if let Some(fetch) = cached {
+            let source = FetchSource { origin: Arc::clone(&origin), client };
+            drop(origin.runtime.spawn(fetch_cached(fetch, source, request, sender)));
+            return PendingForward { result, interim, grant, cache_status };
+        }
         match origin.take_vacancy(client) {
             Some(permit) => drop(origin.runtime.spawn(async move {
                 let _permit = permit;
@@ -113,13 +110,17 @@ impl ForwardedRequest {
                 let _ = sender.send(Err(OriginError::Busy));
             }
         }
-        PendingForward { result, interim, grant }
+        PendingForward { result, interim, grant, cache_status }
     }
 
     /// Refuses the request, which asks for another protocol.
     pub fn refuse_upgrade(self) -> ForwardedResponse {
         OriginOutcome::Upgrade.count();
-        ForwardedResponse { result: Err(OriginError::Upgrade), grant: self.grant }
+        ForwardedResponse {
+            result: Err(OriginError::Upgrade),
+            grant: self.grant,
+            cache_status: None,
+        }
     }
 }
 
@@ -147,6 +148,23 @@ impl PendingForward {
     }
 }
 
+/// Has the cache fetch a response. What it fetches for others, too, does not end with the client.
+async fn fetch_cached(
+    fetch: CacheFetch,
+    source: FetchSource,
+    request: Request<OriginContent>,
+    mut sender: oneshot::Sender<OriginResult>,
+) {
+    let is_own = fetch.is_own();
+    let result = tokio::select! {
+        biased;
+        () = sender.closed(), if is_own => return OriginOutcome::Cancelled.count(),
+        result = fetch.run(source, request) => result,
+    };
+    // Fails if the client has gone meanwhile.
+    let _ = sender.send(result);
+}
+
 impl Future for PendingForward {
     type Output = ForwardedResponse;
 
@@ -154,7 +172,8 @@ impl Future for PendingForward {
         let result = ready!(Pin::new(&mut self.result).poll(cx));
         let ended = |_| Err(OriginError::Malformed("its task has ended".to_owned()));
         let result = result.unwrap_or_else(ended);
-        Poll::Ready(ForwardedResponse { result, grant: std::mem::take(&mut self.grant) })
+        let grant = std::mem::take(&mut self.grant);
+        Poll::Ready(ForwardedResponse { result, grant, cache_status: self.cache_status })
     }
 }
 
@@ -170,8 +189,8 @@ async fn forward(
         () = sender.closed() => return OriginOutcome::Cancelled,
         fetched = origin.fetch(request) => fetched,
     };
-    let OriginResponse { response, lease, request } = match fetched {
-        Ok(fetched) => fetched,
+    let response = match fetched {
+        Ok(response) => response,
         Err(e) => {
             debug!("{method} {uri}: {e}");
             let outcome = e.outcome();
@@ -180,114 +199,13 @@ async fn forward(
             return outcome;
         }
     };
-    let (head, content) = response.into_parts();
-    let (body, writer) = body_of(&method, &head, &content);
-    let (fields, date) = from_origin(&head.headers, head.version);
-    let response = Response { fields, date, ..Response::new(head.status.as_u16(), body) };
-    if sender.send(Ok(response)).is_err() {
+    let (response, rest) = deliver(&method, response);
+    if sender.send(Ok(ForwardReply::Passed(response))).is_err() {
         return OriginOutcome::Cancelled;
     }
-    let copied = match writer {
-        Some(writer) => copy(content, writer, origin).await,
-        None => Ok(()),
-    };
-    match copied {
-        Ok(()) => {
-            lease.release();
-            request.end(OriginOutcome::Complete);
-            OriginOutcome::Complete
-        }
-        Err(CopyError::Abandoned) => OriginOutcome::Cancelled,
-        Err(CopyError::Broken(why)) => {
-            debug!("{method} {uri}: the response breaks off: {why}");
-            request.fail(OriginOutcome::Broken, &format!("a response breaks off: {why}"));
-            OriginOutcome::Broken
-        }
+    let outcome = rest.copy(origin).await;
+    if outcome == OriginOutcome::Broken {
+        debug!("{method} {uri}: the response breaks off");
     }
-}
-
-/// Returns the body of a response, and what writes it if it has content.
-fn body_of(
-    method: &Method,
-    head: &hyper::http::response::Parts,
-    content: &Incoming,
-) -> (Body, Option<StreamWriter>) {
-    if *method == Method::HEAD {
-        return (unsent_body(head), None);
-    }
-    if [204, 304].contains(&head.status.as_u16()) {
-        return (Body::empty(), None);
-    }
-    let (writer, reader) = stream(content.size_hint().exact());
-    (Body::of_stream(reader), Some(writer))
-}
-
-/// Returns the body that a response to a HEAD is about, which has a length at most.
-fn unsent_body(head: &hyper::http::response::Parts) -> Body {
-    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let length = length.filter(|_| !head.headers.contains_key(TRANSFER_ENCODING));
-    let (_, reader): (_, StreamReader) = stream(length.and_then(|text| text.parse().ok()));
-    Body::of_stream(reader)
-}
-
-/// Returns the fields that follow a body, unless they are many.
-fn trailers_of(frame: &Frame<Bytes>) -> Vec<Field> {
-    let mut trailers = frame.trailers_ref().map(fields::trailers).unwrap_or_default();
-    let bytes = |field: &Field| field.name.len() + field.value.len();
-    if trailers.iter().map(bytes).sum::<usize>() > TRAILERS_BYTES_MAX {
-        trailers.clear();
-    }
-    trailers
-}
-
-/// Reason why a response is not copied as a whole.
-enum CopyError {
-    Abandoned,
-    Broken(String),
-}
-
-impl From<Abandoned> for CopyError {
-    fn from(_: Abandoned) -> Self {
-        Self::Abandoned
-    }
-}
-
-/// Copies content as far as there is room for it: until then the origin's socket is not read.
-async fn copy(
-    mut content: Incoming,
-    writer: StreamWriter,
-    origin: &OriginServer,
-) -> Result<(), CopyError> {
-    loop {
-        writer.room().await?;
-        let next = poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
-        let frame = tokio::select! {
-            biased;
-            // A client that has the whole of a known length waits for nothing else.
-            () = writer.abandoned() => match content.size_hint().exact() {
-                Some(0) => return Ok(()),
-                _ => return Err(CopyError::Abandoned),
-            },
-            frame = timeout(origin.body_time, next) => frame,
-        };
-        match frame {
-            Err(_) => return Err(CopyError::Broken("it stalls".to_owned())),
-            Ok(None) => {
-                writer.finish();
-                return Ok(());
-            }
-            Ok(Some(Err(e))) => return Err(CopyError::Broken(e.to_string())),
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => writer.push(data),
-                Err(frame) => {
-                    writer.finish_with(trailers_of(&frame));
-                    return Ok(());
-                }
-            },
-        }
-        if content.is_end_stream() {
-            writer.finish();
-            return Ok(());
-        }
-    }
+    outcome
 }

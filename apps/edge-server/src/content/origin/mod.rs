@@ -3,18 +3,20 @@
 mod attempt;
 mod balance;
 mod connector;
+pub mod delivery;
 pub mod error;
 pub mod fields;
 pub mod forwarding;
 mod health;
 mod health_check;
 mod pool;
+pub mod reply;
 mod runtime;
 pub mod server;
 mod shared_servers;
 pub mod upload;
 pub mod upstream;
-mod vacancies;
+pub mod vacancies;
 
 use std::sync::Arc;
 

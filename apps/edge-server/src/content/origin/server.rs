@@ -28,6 +28,7 @@ use crate::content::origin::attempt::AttemptError;
 use crate::content::origin::attempt::SentExtent;
 use crate::content::origin::balance::choose;
 use crate::content::origin::error::OriginError;
+use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::health_check::look_after;
 use crate::content::origin::health_check::HealthCheck;
 use crate::content::origin::pool::OriginLease;
@@ -85,12 +86,31 @@ pub struct OriginServer {
     pub content_bytes_max: u64,
 }
 
-/// Response of an upstream that has begun, and what it keeps busy.
+/// Response of an upstream that has begun.
 #[derive(Debug)]
 pub struct OriginResponse {
     pub response: Response<Incoming>,
-    pub lease: OriginLease,
-    pub request: UpstreamRequest,
+    pub exchange: UpstreamExchange,
+}
+
+/// What a response keeps busy until it ends. It is cancelled when this is dropped.
+#[derive(Debug)]
+pub struct UpstreamExchange {
+    lease: OriginLease,
+    request: UpstreamRequest,
+}
+
+impl UpstreamExchange {
+    /// Ends it after the whole of the response.
+    pub fn complete(self) {
+        self.lease.release();
+        self.request.end(OriginOutcome::Complete);
+    }
+
+    /// Ends it, as the response breaks off.
+    pub fn break_off(self, why: &str) {
+        self.request.fail(OriginOutcome::Broken, &format!("a response breaks off: {why}"));
+    }
 }
 
 impl OriginServer {
@@ -153,7 +173,7 @@ impl OriginServer {
         match (fetched, current) {
             (Ok((response, lease)), Some(request)) => {
                 request.on_response();
-                Ok(OriginResponse { response, lease, request })
+                Ok(OriginResponse { response, exchange: UpstreamExchange { lease, request } })
             }
             (Err(error), Some(request)) => {
                 request.fail(error.outcome(), &error.to_string());

@@ -43,6 +43,7 @@ impl LogLine<'_> {
             protocol,
             summary,
             user,
+            cache,
             started,
             duration,
             status,
@@ -66,6 +67,9 @@ impl LogLine<'_> {
         line.value(key!("complete"), *complete);
         line.text(key!("user_agent"), summary.user_agent(), is_plain);
         line.text(key!("referer"), summary.referer(), is_plain);
+        if cache.is_some() {
+            line.name(key!("cache"), *cache);
+        }
         line.members(&columns.path);
         if let Some(report) = &self.connection.resume {
             let mut resume = line.reopened();
@@ -190,6 +194,7 @@ mod tests {
             protocol: Protocol::Http3,
             summary,
             user: None,
+            cache: None,
             started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
             duration: Duration::from_micros(1_234_567),
             first_byte: None,
@@ -275,13 +280,15 @@ mod tests {
     }
 
     #[test]
-    fn line_names_user_and_certificate() {
-        let request = FinishedRequest { user: Some("a \"b\"] é".into()), ..request() };
+    fn line_names_user_certificate_and_cache() {
+        let user = Some("a \"b\"] é".into());
+        let request = FinishedRequest { user, cache: Some("hit"), ..request() };
         let mut line = line(&request);
         line.connection.client_certificate = Some("CN=x\n y,O=z");
         let text = written(&line, AccessLogFormat::Json);
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["user"], "a \"b\"] é");
+        assert_eq!(read["cache"], "hit");
         assert_eq!(read["client_certificate"], "CN=x\n y,O=z");
 
         let text = written(&line, AccessLogFormat::Common);

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::Value;
 
+use crate::content::cache::purge::PurgeTarget;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::quic::certificate::CertificateInfo;
@@ -56,6 +57,13 @@ pub trait Controls: Send + Sync {
     ///
     /// One line that says why not.
     fn reopen(&self) -> anyhow::Result<()>;
+
+    /// Has the cache forget responses. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// There is no cache.
+    fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize>;
 
     /// Begins to drain.
     fn drain(&self);
@@ -299,7 +307,8 @@ impl Pages for AdminSocket {
                 Page::ok("stopping")
             }
             ("POST", "/log") => set_log(request),
-            (_, "/reload" | "/reopen" | "/rollback" | "/drain" | "/stop") => {
+            ("POST", "/purge") => self.purge(request),
+            (_, "/reload" | "/reopen" | "/rollback" | "/drain" | "/stop" | "/purge") => {
                 Page::method_not_allowed("use POST")
             }
             ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
@@ -309,8 +318,8 @@ impl Pages for AdminSocket {
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
                     "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
-                     /certificates or /log, POST /reload, /reopen, /rollback, /drain, /stop or \
-                     /log?filter=debug",
+                     /certificates or /log, POST /reload, /reopen, /rollback, /drain, /stop, \
+                     /purge?target=all or /log?filter=debug",
                 ),
                 page => page,
             },
@@ -319,6 +328,18 @@ impl Pages for AdminSocket {
 }
 
 impl AdminSocket {
+    fn purge(&self, request: &AdminRequest) -> Page {
+        let target = request.parameter("target").unwrap_or_default();
+        let target = match PurgeTarget::parse(&target) {
+            Ok(target) => target,
+            Err(e) => return Page::bad_request(format!("target: {e}")),
+        };
+        match self.controls.purge(&target) {
+            Ok(count) => Page::ok(format!("purged {count}")),
+            Err(e) => Page::unprocessable(format!("{e:#}")),
+        }
+    }
+
     fn reload(&self) -> Page {
         match self.controls.reload() {
             Ok(outcome) => Page::ok(outcome.to_string()),
@@ -438,6 +459,11 @@ mod tests {
 
         fn reopen(&self) -> anyhow::Result<()> {
             bail!("no --access-log")
+        }
+
+        fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize> {
+            ensure!(*target != PurgeTarget::All, "there is no cache");
+            Ok(2)
         }
 
         fn drain(&self) {
@@ -564,6 +590,11 @@ mod tests {
             ("POST", "/log?filter=wran", "400 Bad Request"),
             ("POST", "/log?filter=", "400 Bad Request"),
             ("HEAD", "/log", "200"),
+            ("GET", "/purge", "405"),
+            ("POST", "/purge", "400"),
+            ("POST", "/purge?target=tag", "400"),
+            ("POST", "/purge?target=tag%3Dnews", "200"),
+            ("POST", "/purge?target=all", "422"),
             ("HEAD", "/stats", "200"),
             ("HEAD", "/connections", "200"),
             ("GET", "/connections?max=x", "400"),

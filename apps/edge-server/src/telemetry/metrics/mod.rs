@@ -4,6 +4,7 @@ mod access;
 mod acme;
 mod arms;
 mod budgets;
+mod cache;
 mod client_certificates;
 mod client_states;
 pub mod collected;
@@ -39,6 +40,7 @@ use self::access::AccessCollector;
 pub use self::acme::AcmeMetrics;
 pub use self::arms::ArmMetrics;
 use self::budgets::BudgetCollector;
+use self::cache::CacheCollector;
 pub use self::client_certificates::CertificateRefusals;
 pub use self::client_states::ClientStateMetrics;
 use self::compression::CompressionCollector;
@@ -200,6 +202,7 @@ impl Metrics {
         let acme = AcmeMetrics::register(&mut registry);
         registry.register_collector(Box::new(AccessCollector));
         registry.register_collector(Box::new(CompressionCollector));
+        registry.register_collector(Box::new(CacheCollector));
         registry.register_collector(Box::new(OriginCollector));
         registry.register_collector(Box::new(ProcessCollector::new()));
         if let Some(store) = store {

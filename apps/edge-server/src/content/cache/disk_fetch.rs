@@ -1,0 +1,116 @@
+//! Fetch of a response from disk into memory, from where all who wait for it read it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use log::debug;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::content::cache::disk::DiskStore;
+use crate::content::cache::disk_file;
+use crate::content::cache::disk_file::DiskHead;
+use crate::content::cache::disk_file::DiskSlices;
+use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::store::MemoryReservation;
+use crate::content::cache::store::ResponseCache;
+use crate::http::shared_body::SharedBody;
+use crate::http::shared_body::SharedBodyWriter;
+
+/// Pauses of a request while the folder is read after the start, and how many there are at most.
+const SCAN_NAP: Duration = Duration::from_millis(10);
+const SCAN_NAPS_MAX: u32 = 200;
+
+/// A file whose head and first slice are right.
+struct OpenedFile {
+    head: DiskHead,
+    first: Option<Vec<u8>>,
+    slices: DiskSlices,
+}
+
+/// Body of a file that is read.
+struct DiskFill {
+    cache: Arc<ResponseCache>,
+    disk: Arc<DiskStore>,
+    path: PathBuf,
+    key: Arc<str>,
+    kept: Arc<CachedResponse>,
+    writer: SharedBodyWriter,
+    slices: DiskSlices,
+    reserved: MemoryReservation,
+}
+
+/// Returns the response on disk to a request with these fields, if there is one.
+pub async fn read(
+    cache: &Arc<ResponseCache>,
+    settings: &CacheSettings,
+    key: &Arc<str>,
+    request: &HeaderMap,
+) -> Option<Arc<CachedResponse>> {
+    let disk = cache.disk()?;
+    // A restart is no rush on the origin.
+    for _ in 0..SCAN_NAPS_MAX {
+        if !disk.is_scanning() {
+            break;
+        }
+        sleep(SCAN_NAP).await;
+    }
+    let generation = cache.generation();
+    let path = disk.find(key, request)?;
+    let opening = spawn_blocking({
+        let path = path.clone();
+        move || open(&path)
+    });
+    let opened = opening.await.map_err(io::Error::other).and_then(|opened| opened);
+    let opened = opened.inspect_err(|e| {
+        debug!("cache: {}: {e}", path.display());
+        disk.forget_file(&path);
+    });
+    let OpenedFile { head, first, slices } = opened.ok().filter(|file| *file.head.key == **key)?;
+    let reserved = cache.reserve(head.length)?;
+    let (body, writer) = SharedBody::new(Some(head.length), cache.held());
+    let kept = CachedResponse::new(head.received(), head.selecting(), body, settings);
+    let kept = Arc::new(kept);
+    cache.insert(key, &kept);
+    if cache.generation() != generation {
+        cache.remove(key, &kept);
+        return None;
+    }
+    first.iter().for_each(|slice| writer.push(slice));
+    let (cache, disk, key) = (Arc::clone(cache), Arc::clone(disk), Arc::clone(key));
+    let own = Arc::clone(&kept);
+    let fill = DiskFill { cache, disk, path, key, kept: own, writer, slices, reserved };
+    drop(spawn_blocking(move || fill.run()));
+    Some(kept)
+}
+
+fn open(path: &std::path::Path) -> io::Result<OpenedFile> {
+    let (head, mut slices) = disk_file::read_head(path)?;
+    let first = slices.next()?;
+    Ok(OpenedFile { head, first, slices })
+}
+
+impl DiskFill {
+    fn run(self) {
+        let Self { cache, disk, path, key, kept, writer, mut slices, reserved } = self;
+        let _reserved = reserved;
+        loop {
+            match slices.next() {
+                Ok(Some(slice)) => writer.push(&slice),
+                Ok(None) => break,
+                Err(e) => {
+                    debug!("cache: {}: {e}", path.display());
+                    cache.remove(&key, &kept);
+                    return disk.forget_file(&path);
+                }
+            }
+        }
+        if writer.finish() {
+            cache.on_complete(&key);
+        }
+    }
+}

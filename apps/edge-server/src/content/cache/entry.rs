@@ -1,0 +1,120 @@
+//! Cached response: its head, what selects it among others, and a body that may still come.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::content::cache::freshness::value;
+use crate::content::cache::freshness::values;
+use crate::content::cache::freshness::ExchangeTimes;
+use crate::content::cache::freshness::Freshness;
+use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::vary::SelectingFields;
+use crate::http::response::Field;
+use crate::http::shared_body::SharedBody;
+
+/// What a response takes besides its texts and its body, in bytes.
+const ENTRY_BYTES: u64 = 600;
+
+/// What a field takes besides its texts, in bytes.
+const FIELD_BYTES: usize = 64;
+
+/// Fields that a 304 does not change: they are of the body that is kept (RFC 9111, 3.2).
+const BODY_FIELDS: [&str; 6] = [
+    "content-length",
+    "content-encoding",
+    "content-type",
+    "content-range",
+    "content-md5",
+    "set-cookie",
+];
+
+/// Response that is kept.
+#[derive(Clone, Debug)]
+pub struct CachedResponse {
+    pub status: u16,
+    pub fields: Vec<Field>,
+
+    /// When the origin made it, as the field has it.
+    pub date: Option<Box<str>>,
+    pub freshness: Freshness,
+    pub selecting: SelectingFields,
+    pub body: Arc<SharedBody>,
+}
+
+/// Head of a response as it came.
+#[derive(Clone, Debug)]
+pub struct ReceivedHead {
+    pub status: u16,
+    pub fields: Vec<Field>,
+    pub date: Option<Box<str>>,
+    pub times: ExchangeTimes,
+}
+
+impl CachedResponse {
+    /// Returns the response with a head, for requests with these fields.
+    pub fn new(
+        head: ReceivedHead,
+        selecting: SelectingFields,
+        body: Arc<SharedBody>,
+        settings: &CacheSettings,
+    ) -> Self {
+        let ReceivedHead { status, fields, date, times } = head;
+        let freshness = Freshness::of(status, &fields, date.as_deref(), times, settings);
+        Self { status, fields, date, freshness, selecting, body }
+    }
+
+    /// Returns the response as a 304 with this head changes it (RFC 9111, 4.3.4).
+    pub fn freshened(&self, head: ReceivedHead, settings: &CacheSettings) -> Self {
+        let ReceivedHead { fields, date, times, .. } = head;
+        let mut fields = fields;
+        fields.retain(|field| !BODY_FIELDS.contains(&field.name.as_ref()));
+        // An age that it had before is no longer true.
+        let is_kept =
+            |own: &&Field| own.name != "age" && fields.iter().all(|new| new.name != own.name);
+        let mut kept: Vec<_> = self.fields.iter().filter(is_kept).cloned().collect();
+        kept.append(&mut fields);
+        let head = ReceivedHead { status: self.status, fields: kept, date, times };
+        Self::new(head, self.selecting.clone(), Arc::clone(&self.body), settings)
+    }
+
+    /// Returns its entity tag.
+    pub fn etag(&self) -> Option<&str> {
+        value(&self.fields, "etag").map(str::trim)
+    }
+
+    /// Returns when its content changed, as the field has it.
+    pub fn last_modified(&self) -> Option<&str> {
+        value(&self.fields, "last-modified").map(str::trim)
+    }
+
+    /// Returns whether it may be used once it is stale, or at least be confirmed.
+    pub fn is_useful(&self, now: SystemTime) -> bool {
+        let Freshness { while_revalidate, if_error, .. } = &self.freshness;
+        self.freshness.staleness(now).is_none() && !self.freshness.is_unvalidated
+            || self.etag().is_some()
+            || self.last_modified().is_some()
+            || !while_revalidate.is_zero()
+            || if_error.is_some()
+    }
+
+    /// Returns the tags that it can be purged by.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        tags(&self.fields)
+    }
+
+    /// Returns about how many bytes it takes.
+    pub fn bytes(&self) -> u64 {
+        let fields = self.fields.iter();
+        let fields: usize =
+            fields.map(|field| field.name.len() + field.value.len() + FIELD_BYTES).sum();
+        let body = self.body.length().unwrap_or_else(|| self.body.filled_bytes());
+        ENTRY_BYTES + (fields + self.selecting.bytes()) as u64 + body
+    }
+}
+
+/// Returns the tags that a response with these fields has.
+pub fn tags(fields: &[Field]) -> impl Iterator<Item = &str> {
+    let keys = values(fields, "surrogate-key").flat_map(|keys| keys.split(' '));
+    let tags = values(fields, "cache-tag").flat_map(|tags| tags.split(','));
+    keys.chain(tags).map(str::trim).filter(|tag| !tag.is_empty())
+}

@@ -1,0 +1,119 @@
+//! Fill of a cached body: what the origin sends is kept, for as many as read it meanwhile.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body::Body as _;
+use hyper::body::Incoming;
+use log::debug;
+use quiche::clock;
+use tokio::time::timeout;
+
+use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::store::MemoryReservation;
+use crate::content::cache::store::ResponseCache;
+use crate::content::origin::error::OriginOutcome;
+use crate::content::origin::server::OriginResponse;
+use crate::content::origin::vacancies::OriginPermit;
+use crate::http::shared_body::SharedBodyWriter;
+
+/// A body that comes.
+pub struct Fill {
+    pub cache: Arc<ResponseCache>,
+    pub key: Arc<str>,
+    pub kept: Arc<CachedResponse>,
+    pub writer: SharedBodyWriter,
+
+    /// Length of the longest body that is kept, in bytes.
+    pub bytes_max: u64,
+    pub reserved: MemoryReservation,
+
+    /// Purges of the disk before the response was fetched.
+    pub purges: u64,
+}
+
+/// How a body ends.
+enum FillEnd {
+    Complete,
+    Broken(String),
+    Unneeded,
+}
+
+impl Fill {
+    /// Reads the body to its end, or until nobody needs it.
+    pub async fn run(
+        mut self,
+        response: OriginResponse,
+        body_time: Duration,
+        permit: OriginPermit,
+    ) {
+        let _permit = permit;
+        let OriginResponse { response, exchange } = response;
+        let outcome = match self.copy(response.into_body(), body_time).await {
+            FillEnd::Complete => {
+                exchange.complete();
+                OriginOutcome::Complete
+            }
+            FillEnd::Broken(why) => {
+                debug!("{}: the response breaks off: {why}", self.key);
+                exchange.break_off(&why);
+                OriginOutcome::Broken
+            }
+            FillEnd::Unneeded => OriginOutcome::Cancelled,
+        };
+        let Self { cache, key, kept, writer, purges, .. } = self;
+        let is_complete = outcome == OriginOutcome::Complete && writer.finish();
+        // One that is passed on is not kept any longer.
+        match is_complete && kept.body.is_usable() {
+            true => {
+                cache.on_complete(&key);
+                if let Some(disk) = cache.disk() {
+                    disk.write(&key, &kept, purges);
+                }
+            }
+            false => cache.remove(&key, &kept),
+        }
+        let is_short = outcome == OriginOutcome::Complete && !is_complete;
+        if is_short { OriginOutcome::Broken } else { outcome }.count();
+    }
+
+    async fn copy(&mut self, mut content: Incoming, body_time: Duration) -> FillEnd {
+        let mut filled = 0;
+        loop {
+            if self.writer.room().await.is_err() {
+                return FillEnd::Unneeded;
+            }
+            let next = poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
+            let broken = match timeout(body_time, next).await {
+                Ok(None) => return FillEnd::Complete,
+                Ok(Some(Ok(frame))) => {
+                    // Trailers are left out.
+                    if let Ok(data) = frame.into_data() {
+                        filled += data.len() as u64;
+                        self.check_room(filled, data.len() as u64);
+                        self.writer.push(&data);
+                    }
+                    continue;
+                }
+                Ok(Some(Err(e))) => e.to_string(),
+                Err(_) => "it stalls".to_owned(),
+            };
+            return FillEnd::Broken(broken);
+        }
+    }
+
+    /// Has a body of unknown length passed on alone once it is too long, or there is no memory.
+    fn check_room(&self, filled: u64, bytes: u64) {
+        let has_length = self.reserved.bytes() > 0;
+        if has_length || filled <= self.bytes_max && self.cache.has_room(bytes) {
+            return;
+        }
+        if self.kept.body.is_usable() {
+            self.writer.stop_keeping();
+            self.cache.remove(&self.key, &self.kept);
+            self.cache.note_unshared(&self.key, clock::now());
+        }
+    }
+}

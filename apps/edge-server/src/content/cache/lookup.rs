@@ -1,0 +1,110 @@
+//! Look-up of a request in memory: a response that may be used (RFC 9111, 4), or what is to be fetched.
+
+use std::sync::Arc;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use crate::content::cache::answer::CacheAnswer;
+use crate::content::cache::counts::CacheResult;
+use crate::content::cache::directives::CacheDirectives;
+use crate::content::cache::fetch::CacheFetch;
+use crate::content::cache::fetch::FetchMode;
+use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::status::CacheStatus;
+use crate::content::cache::status::ForwardReason;
+use crate::content::cache::store::ResponseCache;
+use crate::content::cache::usability::usability;
+use crate::content::cache::usability::Usability;
+use crate::http::request::Method;
+use crate::http::request::Request;
+
+/// What becomes of a request.
+pub enum CacheLookup {
+    /// There is a response, which is to be fetched again if it says so.
+    Hit(CacheAnswer, Option<CacheFetch>),
+    Fetch(CacheFetch),
+
+    /// The cache is not asked.
+    Bypass(ForwardReason),
+
+    /// There is none, and the client wants no other (RFC 9111, 5.2.1.7).
+    OnlyIfCached,
+}
+
+/// Looks a request up.
+pub fn look_up(
+    cache: &Arc<ResponseCache>,
+    settings: &Arc<CacheSettings>,
+    key: Arc<str>,
+    request: &Request<'_>,
+    (now, wall_now): (Instant, SystemTime),
+) -> CacheLookup {
+    if let Some(reason) = bypass_reason(request, settings) {
+        CacheResult::Bypass.count();
+        return CacheLookup::Bypass(reason);
+    }
+    let mode = match request.method {
+        Method::Head => FetchMode::Head,
+        _ if cache.is_unshared(&key, now) => FetchMode::Own,
+        _ => FetchMode::Shared,
+    };
+    let (kept, has_others) = cache.get(&key, request);
+    let reason = if has_others { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
+    let directives = directives_of(request, settings);
+    let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
+    let mut fetch = CacheFetch { cache, settings, key, mode, reason, kept: None, directives };
+    if let Some(kept) = kept {
+        let usability = usability(&kept.freshness, &fetch.directives, wall_now);
+        fetch.reason = match usability {
+            Usability::Unwanted => ForwardReason::Request,
+            _ => ForwardReason::Stale,
+        };
+        fetch.kept = Some(kept);
+        if let Some(hit) = hit(usability, &fetch) {
+            return hit;
+        }
+    }
+    match fetch.directives.has("only-if-cached") {
+        true => CacheLookup::OnlyIfCached,
+        false => CacheLookup::Fetch(fetch),
+    }
+}
+
+/// Returns the answer with what is kept, if it may be used.
+fn hit(usability: Usability, fetch: &CacheFetch) -> Option<CacheLookup> {
+    let (result, detail) = match usability {
+        Usability::Usable | Usability::MaxStale => (CacheResult::Hit, None),
+        Usability::WhileRevalidate => (CacheResult::Stale, Some("stale-while-revalidate")),
+        Usability::Stale | Usability::Unwanted => return None,
+    };
+    let status = CacheStatus { detail, ..CacheStatus::default() };
+    let answer = CacheAnswer::new(fetch.kept.clone()?, status)?;
+    result.count();
+    let is_due = detail.is_some() && !fetch.cache.flights.has(&fetch.key);
+    let again = is_due.then(|| CacheFetch { mode: FetchMode::Shared, ..fetch.clone() });
+    Some(CacheLookup::Hit(answer, again))
+}
+
+/// Returns the directives of a client (RFC 9111, 5.2.1), with the one that preceded them (5.4).
+fn directives_of(request: &Request<'_>, settings: &CacheSettings) -> CacheDirectives {
+    if !settings.heeds_clients {
+        return CacheDirectives::default();
+    }
+    match request.value("cache-control") {
+        Some(_) => CacheDirectives::parse(request.values("cache-control")),
+        None => CacheDirectives::parse(request.values("pragma")),
+    }
+}
+
+/// Returns why the cache is not asked, if it is not.
+fn bypass_reason(request: &Request<'_>, settings: &CacheSettings) -> Option<ForwardReason> {
+    if !request.method.is_safe() {
+        return Some(ForwardReason::Method);
+    }
+    // RFC 9110, 13.1.1 and 13.1.4: the origin alone knows what is current.
+    let is_for_origin =
+        ["if-match", "if-unmodified-since"].iter().any(|name| request.value(name).is_some());
+    let has_content = request.content_length.is_some_and(|length| length > 0);
+    let bypasses = is_for_origin || has_content || settings.bypasses(request);
+    bypasses.then_some(ForwardReason::Bypass)
+}

@@ -1,0 +1,232 @@
+//! Cache settings of the origins of a host.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use anyhow::Context;
+use globset::Glob;
+use globset::GlobMatcher;
+
+use crate::config::file::CacheRule;
+use crate::config::file::Host;
+use crate::config::file::OriginRule;
+use crate::content::path_pattern::PathPattern;
+use crate::http::request::Request;
+
+/// How long responses may be used if their origin cannot be reached, and nothing else is said.
+const DISCONNECTED_TIME: Duration = Duration::from_secs(3600);
+
+/// The longest time that a rule may name, in seconds.
+const SECONDS_MAX: u32 = 365 * 24 * 3600;
+
+/// Caches of a host, by the paths of its origins.
+#[derive(Clone, Debug)]
+pub struct PathCaches(Vec<PathCache>);
+
+#[derive(Clone, Debug)]
+struct PathCache {
+    path: PathPattern,
+
+    /// Absent if the origin's responses are not kept.
+    settings: Option<Arc<CacheSettings>>,
+}
+
+/// How responses of an origin are kept.
+#[derive(Clone, Debug)]
+pub struct CacheSettings {
+    /// Length of the longest response, in bytes, if it is not that of the cache.
+    pub object_bytes_max: u64,
+
+    /// How long responses are fresh that do not say it, by status.
+    pub lifetimes: BTreeMap<u16, Duration>,
+
+    /// How long responses may be used stale that do not say it.
+    pub stale_while_revalidate: Duration,
+    pub stale_if_error: Option<Duration>,
+
+    pub ignored_parameters: Vec<NamePattern>,
+    pub bypass_cookies: Vec<NamePattern>,
+    pub bypass_headers: Vec<Box<str>>,
+
+    /// Whether `Cache-Control` of clients counts.
+    pub heeds_clients: bool,
+}
+
+/// Pattern of names, in which `*` stands for anything.
+#[derive(Clone, Debug)]
+pub struct NamePattern(GlobMatcher);
+
+impl PathCaches {
+    /// Validates those of a host.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the invalid key.
+    pub fn new(host: &Host) -> anyhow::Result<Self> {
+        let cache = |rule: &OriginRule| -> anyhow::Result<PathCache> {
+            let settings = rule.cache.as_ref().map(CacheSettings::new).transpose()?;
+            let path = PathPattern::new("origin", &rule.path)?;
+            Ok(PathCache { path, settings: settings.map(Arc::new) })
+        };
+        let rules = host.origin.iter().flatten();
+        let caches = rules.map(|rule| cache(rule).context(rule.position));
+        Ok(Self(caches.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// Returns the settings for a decoded path, if its origin's responses are kept.
+    pub fn find(&self, path: &str) -> Option<&Arc<CacheSettings>> {
+        self.0.iter().find(|cache| cache.path.is_match(path))?.settings.as_ref()
+    }
+}
+
+impl Default for CacheSettings {
+    fn default() -> Self {
+        Self {
+            object_bytes_max: u64::MAX,
+            lifetimes: BTreeMap::new(),
+            stale_while_revalidate: Duration::ZERO,
+            stale_if_error: None,
+            ignored_parameters: Vec::new(),
+            bypass_cookies: Vec::new(),
+            bypass_headers: Vec::new(),
+            heeds_clients: true,
+        }
+    }
+}
+
+impl CacheSettings {
+    fn new(rule: &CacheRule) -> anyhow::Result<Self> {
+        let lifetime = |(status, seconds): (&String, &u32)| {
+            let status: Option<u16> = status.parse().ok();
+            let status = status.filter(|status| (200..600).contains(status));
+            let status = status.with_context(|| "cache: ttl: write a status, such as 404")?;
+            Ok((status, time("ttl", *seconds)?))
+        };
+        let lifetimes = rule.ttl.iter().flatten().map(lifetime);
+        let stale = rule.stale_while_revalidate.unwrap_or_default();
+        let if_error = rule.stale_if_error.map(|seconds| time("stale-if-error", seconds));
+        let headers = rule.bypass_headers.iter().flatten();
+        Ok(Self {
+            object_bytes_max: rule.object_bytes_max.unwrap_or(u64::MAX),
+            lifetimes: lifetimes.collect::<anyhow::Result<_>>()?,
+            stale_while_revalidate: time("stale-while-revalidate", stale)?,
+            stale_if_error: if_error.transpose()?,
+            ignored_parameters: patterns("ignore-query", rule.ignore_query.as_deref())?,
+            bypass_cookies: patterns("bypass-cookies", rule.bypass_cookies.as_deref())?,
+            bypass_headers: headers.map(|name| name.to_ascii_lowercase().into()).collect(),
+            heeds_clients: !rule.ignore_client_directives.unwrap_or_default(),
+        })
+    }
+
+    /// Returns how long a response may be used stale if its origin fails, or cannot even be reached.
+    pub fn stale_time(&self, is_disconnected: bool) -> Duration {
+        let default = if is_disconnected { DISCONNECTED_TIME } else { Duration::ZERO };
+        self.stale_if_error.unwrap_or(default)
+    }
+
+    /// Returns the part of a query that counts, which the origin gets, too.
+    pub fn query<'a>(&self, query: &'a str) -> Cow<'a, str> {
+        let Some(parameters) =
+            query.strip_prefix('?').filter(|_| !self.ignored_parameters.is_empty())
+        else {
+            return query.into();
+        };
+        let is_ignored = |parameter: &&str| {
+            let name = parameter.split('=').next().unwrap_or_default();
+            self.ignored_parameters.iter().any(|pattern| pattern.0.is_match(name))
+        };
+        let kept: Vec<_> =
+            parameters.split('&').filter(|parameter| !is_ignored(parameter)).collect();
+        match kept.is_empty() {
+            true => "".into(),
+            false => format!("?{}", kept.join("&")).into(),
+        }
+    }
+
+    /// Returns whether a request goes to the origin, whatever is kept.
+    pub fn bypasses(&self, request: &Request<'_>) -> bool {
+        let cookies = request.values("cookie").flat_map(|line| line.split(';'));
+        let mut names = cookies.filter_map(|cookie| cookie.split('=').next()).map(str::trim);
+        self.bypass_headers.iter().any(|name| request.value(name).is_some())
+            || !self.bypass_cookies.is_empty()
+                && names.any(|name| self.bypass_cookies.iter().any(|own| own.0.is_match(name)))
+    }
+}
+
+fn patterns(key: &str, names: Option<&[String]>) -> anyhow::Result<Vec<NamePattern>> {
+    let pattern = |name: &String| {
+        let glob =
+            Glob::new(name).with_context(|| format!("cache: {key} = '{name}': write a name"))?;
+        Ok(NamePattern(glob.compile_matcher()))
+    };
+    names.iter().copied().flatten().map(pattern).collect()
+}
+
+fn time(key: &str, seconds: u32) -> anyhow::Result<Duration> {
+    ensure!(seconds <= SECONDS_MAX, "cache: {key} = {seconds}: write 0 to {SECONDS_MAX} seconds");
+    Ok(Duration::from_secs(seconds.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quiche::h3;
+
+    fn settings(toml: &str) -> anyhow::Result<CacheSettings> {
+        CacheSettings::new(&toml::from_str(toml).unwrap())
+    }
+
+    #[test]
+    fn error_names_invalid_key() {
+        for (toml, named) in [
+            ("ttl = { 404 = 10, 200 = 0 }\nstale-if-error = 0", None),
+            ("ttl = { ok = 10 }", Some("cache: ttl: write a status, such as 404")),
+            ("ttl = { 100 = 10 }", Some("cache: ttl: write a status, such as 404")),
+            ("ttl = { 200 = 4000000000 }", Some("cache: ttl = 4000000000: write 0 to 31536000")),
+            ("stale-if-error = 4000000000", Some("cache: stale-if-error = 4000000000: write 0")),
+            ("ignore-query = ['a[']", Some("cache: ignore-query = 'a[': write a name")),
+        ] {
+            let error = settings(toml).err().map(|e| format!("{e:#}"));
+            let is_named =
+                error.as_ref().zip(named).is_some_and(|(error, named)| error.starts_with(named));
+            assert!(is_named || error.is_none() && named.is_none(), "{toml}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn ignored_parameters_are_removed() {
+        for (ignored, query, expected) in [
+            ("[]", "?a=1&b=2", "?a=1&b=2"),
+            ("['b']", "?a=1&b=2&bb=3", "?a=1&bb=3"),
+            ("['utm_*', 'a']", "?utm_x=1&a&utm_y=2", ""),
+            ("['*']", "?a=1", ""),
+            ("['*']", "", ""),
+        ] {
+            let settings = settings(&format!("ignore-query = {ignored}")).unwrap();
+            assert_eq!(settings.query(query), expected, "{ignored} {query}");
+        }
+    }
+
+    #[test]
+    fn request_with_named_cookie_or_field_bypasses() {
+        let settings =
+            settings("bypass-cookies = ['session*']\nbypass-headers = ['X-Preview']").unwrap();
+        for (field, expected) in [
+            (("cookie", "a=1; b=session"), false),
+            (("cookie", "a=1; session_id=2"), true),
+            (("x-preview", ""), true),
+            (("x-other", "x-preview"), false),
+        ] {
+            let start =
+                [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
+            let lines = start.into_iter().chain([field]);
+            let lines =
+                lines.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+            let lines: Vec<_> = lines.collect();
+            assert_eq!(settings.bypasses(&Request::read(&lines).unwrap()), expected, "{field:?}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Store of cached responses in memory, bounded by bytes.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::OnceLock;
+use std::sync::PoisonError;
+use std::time::Duration;
+use std::time::Instant;
+
+use quick_cache::sync::Cache;
+use quick_cache::DefaultHashBuilder;
+use quick_cache::Lifecycle;
+use quick_cache::OptionsBuilder;
+use quick_cache::Weighter;
+
+use crate::content::cache::counts;
+use crate::content::cache::disk::DiskStore;
+use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::flight::FlightBoard;
+use crate::content::cache::purge::PurgeTarget;
+use crate::content::cache::vary::RequestFields;
+
+/// Variants of a response that are kept, by its selecting fields.
+const VARIANTS_MAX: usize = 16;
+
+/// What a key takes on average, as far as the number of keys is guessed by it.
+const KEY_BYTES_GUESSED: u64 = 16 << 10;
+
+/// Least size of a part of the store that has its own lock, in bytes, and the most parts.
+const SHARD_BYTES_MIN: u64 = 1 << 30;
+const SHARDS_MAX: u64 = 16;
+
+/// Part of a shard that one response may take.
+const OBJECT_DIVISOR: u64 = 4;
+
+/// Bytes in memory, of responses that are kept and of those that are still sent, may be so many times
+/// those of the store.
+const HELD_MULTIPLE: u64 = 2;
+
+/// Keys of which it is remembered that their responses are not kept, and for how long.
+const UNSHARED_MAX: usize = 10_000;
+const UNSHARED_TIME: Duration = Duration::from_secs(10);
+
+/// Cache of the origins of all hosts.
+pub struct ResponseCache {
+    responses: Cache<Arc<str>, Variants, ByVariantBytes, DefaultHashBuilder, CountedEvictions>,
+
+    /// Absent if responses are kept in memory alone.
+    disk: OnceLock<Arc<DiskStore>>,
+
+    /// Held while variants are replaced by others.
+    replacing: Mutex<()>,
+
+    /// Keys whose last response was for one request alone, and until when that is remembered.
+    unshared: Cache<Arc<str>, Instant>,
+    pub flights: Arc<FlightBoard>,
+
+    /// Number of invalidations and purges.
+    generation: AtomicU64,
+    held: Arc<AtomicU64>,
+
+    /// Bytes of bodies that are on their way.
+    reserved: Arc<AtomicU64>,
+    memory_max: u64,
+    object_bytes_max: u64,
+}
+
+/// Memory of a body that is on its way.
+pub struct MemoryReservation {
+    bytes: u64,
+    reserved: Arc<AtomicU64>,
+}
+
+impl MemoryReservation {
+    /// Returns how much it is, 0 if the length is unknown.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for MemoryReservation {
+    fn drop(&mut self) {
+        self.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Responses with the same key, the newest first.
+#[derive(Clone)]
+struct Variants {
+    responses: Arc<[Arc<CachedResponse>]>,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+struct ByVariantBytes;
+
+#[derive(Clone)]
+struct CountedEvictions;
+
+impl Variants {
+    fn new(responses: Vec<Arc<CachedResponse>>) -> Self {
+        let bytes = responses.iter().map(|response| response.bytes()).sum();
+        Self { responses: responses.into(), bytes }
+    }
+}
+
+impl Weighter<Arc<str>, Variants> for ByVariantBytes {
+    fn weight(&self, key: &Arc<str>, variants: &Variants) -> u64 {
+        key.len() as u64 + variants.bytes
+    }
+}
+
+impl Lifecycle<Arc<str>, Variants> for CountedEvictions {
+    /// What was evicted, which is freed without the lock.
+    type RequestState = Vec<Variants>;
+
+    fn on_evict(&self, evicted: &mut Vec<Variants>, _: Arc<str>, variants: Variants) {
+        counts::count_eviction();
+        evicted.push(variants);
+    }
+}
+
+impl ResponseCache {
+    /// Returns an empty cache of so many bytes at most.
+    pub fn new(memory_max: u64) -> Self {
+        let shards = (memory_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let shards = 1 << shards.ilog2();
+        let keys = usize::try_from(memory_max / KEY_BYTES_GUESSED).unwrap_or(usize::MAX);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(keys.max(1))
+            .weight_capacity(memory_max)
+            .shards(shards as usize)
+            .build()
+            .expect("all that is needed is there");
+        let hasher = DefaultHashBuilder::default();
+        Self {
+            responses: Cache::with_options(options, ByVariantBytes, hasher, CountedEvictions),
+            replacing: Mutex::default(),
+            disk: OnceLock::new(),
+            unshared: Cache::new(UNSHARED_MAX),
+            flights: Arc::default(),
+            generation: AtomicU64::default(),
+            held: Arc::clone(counts::held()),
+            reserved: Arc::default(),
+            memory_max,
+            object_bytes_max: memory_max / shards / OBJECT_DIVISOR,
+        }
+    }
+
+    /// Returns the number of invalidations and purges: what was asked for before may have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many bytes it keeps at most.
+    pub fn memory_max(&self) -> u64 {
+        self.memory_max
+    }
+
+    /// Returns the length of the longest body that it takes, in bytes.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max
+    }
+
+    /// Returns the counter of bytes in memory.
+    pub fn held(&self) -> &Arc<AtomicU64> {
+        &self.held
+    }
+
+    /// Returns whether there is memory for so many bytes more.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let held_max = self.memory_max.saturating_mul(HELD_MULTIPLE);
+        let taken = self.held.load(Ordering::Relaxed) + self.reserved.load(Ordering::Relaxed);
+        taken.saturating_add(bytes) <= held_max
+    }
+
+    /// Reserves memory for a body, if there is enough.
+    pub fn reserve(&self, bytes: u64) -> Option<MemoryReservation> {
+        if !self.has_room(bytes) {
+            return None;
+        }
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        Some(MemoryReservation { bytes, reserved: Arc::clone(&self.reserved) })
+    }
+
+    /// Returns the response to a request, and whether there are others with its key.
+    pub fn get(
+        &self,
+        key: &Arc<str>,
+        request: &impl RequestFields,
+    ) -> (Option<Arc<CachedResponse>>, bool) {
+        let Some(variants) = self.responses.get(key) else { return (None, false) };
+        let mut responses = variants.responses.iter();
+        let found = responses.find(|response| {
+            response.body.is_usable() && response.selecting.match_request(request)
+        });
+        (found.cloned(), true)
+    }
+
+    /// Keeps a response, in place of those that the same requests would get.
+    pub fn insert(&self, key: &Arc<str>, response: &Arc<CachedResponse>) {
+        self.replace(key, |responses| {
+            responses.retain(|own| own.selecting != response.selecting && own.body.is_usable());
+            responses.insert(0, Arc::clone(response));
+            responses.truncate(VARIANTS_MAX);
+        });
+    }
+
+    /// Notes that the body of a response is whole, if it is still kept.
+    pub fn on_complete(&self, key: &Arc<str>) {
+        self.replace(key, |_| ());
+    }
+
+    /// Forgets a response.
+    pub fn remove(&self, key: &Arc<str>, response: &CachedResponse) {
+        self.replace(key, |responses| {
+            responses.retain(|own| !Arc::ptr_eq(&own.body, &response.body));
+        });
+    }
+
+    /// Forgets all responses with a key, and has none kept that is on its way.
+    pub fn invalidate(&self, key: &str) {
+        let key: Arc<str> = key.into();
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.flights.outdate(|own| *own == *key);
+        self.responses.remove(&key);
+        if let Some(disk) = self.disk() {
+            disk.forget(&PurgeTarget::Url(key.to_string()));
+        }
+    }
+
+    /// Forgets what is meant, and has none kept that is on its way. Returns how many responses there were,
+    /// in memory or on disk.
+    pub fn purge(&self, target: &PurgeTarget) -> usize {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.flights.outdate(|key| target.may_mean(key));
+        let on_disk = self.disk().map_or(0, |disk| disk.forget(target));
+        let is_meant = |key: &str, own: &Arc<CachedResponse>| target.means(key, own.tags());
+        let _replacing = self.replacing();
+        let mut in_memory = 0;
+        let keys = self.responses.iter().filter(|(key, _)| target.may_mean(key));
+        for (key, variants) in keys.collect::<Vec<_>>() {
+            let responses = variants.responses.iter();
+            let rest: Vec<_> = responses.filter(|own| !is_meant(&key, own)).cloned().collect();
+            in_memory += variants.responses.len() - rest.len();
+            match rest.is_empty() {
+                true => drop(self.responses.remove(&key)),
+                false => self.responses.insert(key, Variants::new(rest)),
+            }
+        }
+        in_memory.max(on_disk)
+    }
+
+    /// Returns the folder where responses are kept, if there is one.
+    pub fn disk(&self) -> Option<&Arc<DiskStore>> {
+        self.disk.get()
+    }
+
+    /// Keeps responses in a folder, too. Called once.
+    pub fn set_disk(&self, disk: Arc<DiskStore>) {
+        // There is none before.
+        let _ = self.disk.set(disk);
+    }
+
+    /// Remembers for a while that the response to a request was for it alone.
+    pub fn note_unshared(&self, key: &Arc<str>, now: Instant) {
+        self.unshared.insert(Arc::clone(key), now + UNSHARED_TIME);
+    }
+
+    /// Forgets that a response was for one request alone.
+    pub fn note_shared(&self, key: &Arc<str>) {
+        self.unshared.remove(key);
+    }
+
+    /// Returns whether responses with a key were for one request alone a moment ago.
+    pub fn is_unshared(&self, key: &Arc<str>, now: Instant) -> bool {
+        self.unshared.get(key).is_some_and(|until| now < until)
+    }
+
+    fn replace(&self, key: &Arc<str>, change: impl FnOnce(&mut Vec<Arc<CachedResponse>>)) {
+        let _replacing = self.replacing();
+        let own = self.responses.get(key);
+        let mut responses = own.map(|own| own.responses.to_vec()).unwrap_or_default();
+        change(&mut responses);
+        match responses.is_empty() {
+            true => drop(self.responses.remove(key)),
+            false => self.responses.insert(Arc::clone(key), Variants::new(responses)),
+        }
+    }
+
+    fn replacing(&self) -> MutexGuard<'_, ()> {
+        self.replacing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ResponseCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseCache")
+            .field("memory_max", &self.memory_max)
+            .finish_non_exhaustive()
+    }
+}
