@@ -40,7 +40,7 @@ cat >"$work/edge.toml" <<CONFIG
 [[host]]
 [[host.origin]]
 url = "http://127.0.0.1:$origin_port"
-cache = true
+cache = { keep-set-cookie = true }
 CONFIG
 cd "$suite"
 npm_config_port=$origin_port npm_config_protocol=http npm_config_pidfile="$work/pid" \

@@ -370,6 +370,10 @@ pub struct CacheRule {
     #[serde(rename = "bypass-headers")]
     pub bypass_headers: Option<Vec<String>>,
 
+    /// Whether responses with `Set-Cookie` are kept, too.
+    #[serde(rename = "keep-set-cookie")]
+    pub keep_set_cookie: Option<bool>,
+
     /// Whether what clients say of caching counts for nothing.
     #[serde(rename = "ignore-client-directives")]
     pub ignore_client_directives: Option<bool>,

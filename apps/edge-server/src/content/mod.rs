@@ -468,65 +468,55 @@ impl VirtualHost {
             let now = (client.now, client.wall_now);
             look_up(cache, settings, Arc::clone(key), request, now)
         });
-        let (answer, fetch, cache_status) = match lookup {
-            None => (None, None, None),
-            Some(CacheLookup::Hit(answer, fetch)) => (Some(answer), fetch, None),
-            Some(CacheLookup::Fetch(fetch)) => (None, Some(fetch), None),
-            Some(CacheLookup::Bypass(reason)) => (None, None, Some(CacheStatus::forwarded(reason))),
+        let is_authenticated = grant.user.is_some();
+        let forwarded = || self.forwarded(&target, request, is_early, client, is_authenticated);
+        let (cached, cache_status) = match lookup {
+            None => (None, None),
+            Some(CacheLookup::Fetch(fetch)) => (Some(fetch), None),
+            Some(CacheLookup::Bypass(reason)) => (None, Some(CacheStatus::forwarded(reason))),
             Some(CacheLookup::OnlyIfCached) => return Handling::Respond(self.refuse(504, request)),
-        };
-        let forwarded = match fetch.is_some() || answer.is_none() {
-            true => self.forwarded(target, request, is_early, client, grant.user.is_some()),
-            false => Ok(None),
-        };
-        let forwarded = match forwarded {
-            Ok(forwarded) => forwarded,
-            Err(status) => return Handling::Respond(self.refuse(status, request)),
-        };
-        match (answer, forwarded) {
-            (Some(answer), forwarded) => {
-                let again =
-                    forwarded.map(|forwarded| ForwardedRequest { cached: fetch, ..forwarded });
+            Some(CacheLookup::Hit(answer, fetch)) => {
+                let again = fetch.and_then(|fetch| {
+                    Some(ForwardedRequest { cached: Some(fetch), ..forwarded()? })
+                });
+                // Its response is for later requests.
                 again.into_iter().for_each(|again| drop(again.send()));
                 let result = Ok(ForwardReply::Cached(answer));
                 let answered = ForwardedResponse { result, grant, cache_status: None };
-                Handling::Respond(self.complete_reply(request, answered, client))
+                return Handling::Respond(self.complete_reply(request, answered, client));
             }
-            (None, Some(forwarded)) => {
-                let forwarded =
-                    ForwardedRequest { cached: fetch, cache_status, grant, ..forwarded };
-                Handling::Forward(Box::new(forwarded))
-            }
-            (None, None) => Handling::Respond(self.refuse(500, request)),
-        }
+        };
+        let Some(forwarded) = forwarded() else {
+            return Handling::Respond(self.refuse(400, request));
+        };
+        Handling::Forward(Box::new(ForwardedRequest { cached, cache_status, grant, ..forwarded }))
     }
 
-    /// Returns the request that the origin gets, or the status of the response.
+    /// Returns the request that the origin gets, unless it can be none.
     fn forwarded(
         &self,
-        OriginTarget { origin, target, .. }: OriginTarget,
+        OriginTarget { origin, target, .. }: &OriginTarget,
         request: &Request<'_>,
         is_early: bool,
         client: &ClientContext<'_>,
         is_authenticated: bool,
-    ) -> Result<Option<ForwardedRequest>, u16> {
-        let address = (client.addresses)().first().copied();
-        let (address, uri) = address.zip(uri_of(request.authority, &target)).ok_or(400_u16)?;
+    ) -> Option<ForwardedRequest> {
+        let address = *(client.addresses)().first()?;
         let protocol = client.protocol;
         let forwarded_client = ForwardedClient { address, protocol, is_early, is_authenticated };
         let mut forwarded = hyper::Request::new(OriginContent::default());
-        *forwarded.uri_mut() = uri;
+        *forwarded.uri_mut() = uri_of(&fields::normalized(request.authority), target)?;
         *forwarded.headers_mut() = fields::to_origin(request, forwarded_client);
         // It is one of those that are forwarded.
         *forwarded.method_mut() = request.method_name.parse().unwrap_or_default();
-        Ok(Some(ForwardedRequest {
-            origin,
+        Some(ForwardedRequest {
+            origin: Arc::clone(origin),
             request: forwarded,
             client: address,
             grant: AccessGrant::default(),
             cached: None,
             cache_status: None,
-        }))
+        })
     }
 
     /// Returns the response to a request without one of its origin.
@@ -636,8 +626,11 @@ impl VirtualHost {
         let decoded = url_path.as_ref().map(UrlPath::decoded);
         let origin = decoded.as_deref().and_then(|decoded| self.origins.find(decoded));
         let origin = origin.filter(|_| origin::is_forwarded(request.method_name));
-        if origin.is_none() && !matches!(request.method, Method::Get | Method::Head) {
-            return Ok(Response::method_not_allowed(ALLOWED).into());
+        match request.method {
+            _ if origin.is_some() => (),
+            Method::Get | Method::Head => (),
+            Method::Unknown => return Ok(self.error_response(501, permit).into()),
+            _ => return Ok(Response::method_not_allowed(ALLOWED).into()),
         }
         let Some((url_path, decoded)) = url_path.zip(decoded) else {
             return Ok(self.error_response(400, permit).into());

@@ -1,11 +1,16 @@
 //! Request: validation of its header section, as field lines with pseudo-header fields, which
 //! versions 2 and 3 have alike (RFC 9113, 8.3; RFC 9114, 4.1.2 to 4.3).
 
+use std::borrow::Cow;
+
 /// Longest `:path`, in bytes.
 const TARGET_BYTES_MAX: usize = 8 << 10;
 
 /// Overhead of a field beside its name and value, in bytes (RFC 9114, 4.2.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
+
+/// Longest name of a method, in bytes.
+const METHOD_BYTES_MAX: usize = 32;
 
 /// Registered methods that no resource of this server supports.
 const OTHER_METHODS: [&[u8]; 4] = [b"PUT", b"DELETE", b"PATCH", b"TRACE"];
@@ -52,8 +57,11 @@ pub enum Method {
     Post,
     Options,
 
-    /// A registered method that no resource supports.
+    /// A registered method that no resource of this server supports.
     Other,
+
+    /// Any other. An origin may know it.
+    Unknown,
 }
 
 impl Method {
@@ -149,6 +157,23 @@ impl<'a> Request<'a> {
         fields.filter_map(|field| std::str::from_utf8(field.value).ok())
     }
 
+    /// Returns the values of a regular field, whatever their bytes.
+    pub fn raw_values<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n, '_> {
+        let fields = self.fields.iter().filter(move |field| field.name == name.as_bytes());
+        fields.map(|field| field.value)
+    }
+
+    /// Returns the values of a regular field, in which `U+FFFD` stands for what is not UTF-8.
+    pub fn lossy_values<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = Cow<'a, str>> + use<'a, 'n, '_> {
+        self.raw_values(name).map(String::from_utf8_lossy)
+    }
+
     /// Returns whether an intermediary received the request in early data (RFC 8470, 5.1): the
     /// field counts whatever its value.
     pub fn was_early(&self) -> bool {
@@ -238,6 +263,7 @@ impl<'a> PseudoHeaders<'a> {
             b"POST" => Ok(Method::Post),
             b"OPTIONS" => Ok(Method::Options),
             known if OTHER_METHODS.contains(&known) => Ok(Method::Other),
+            name if name.len() <= METHOD_BYTES_MAX => Ok(Method::Unknown),
             _ => Err(RequestError::Refused(501)),
         }
     }
@@ -469,11 +495,11 @@ mod tests {
     #[test]
     fn unsupported_request_has_status() {
         let long = format!("/{}", "x".repeat(TARGET_BYTES_MAX));
+        let long_method = "X".repeat(METHOD_BYTES_MAX + 1);
         let table = [
             (set(":path", &long), 414),
             (set(":scheme", "http"), 421),
-            (set(":method", "BREW"), 501),
-            (set(":method", "get"), 501),
+            (set(":method", &long_method), 501),
             (set(":authority", "a b"), 400),
             (set(":authority", "a:b"), 400),
             (set(":authority", ":443"), 400),
@@ -521,6 +547,8 @@ mod tests {
             (set(":method", "POST"), Method::Post, "a.example"),
             (set(":method", "OPTIONS"), Method::Options, "a.example"),
             (set(":method", "DELETE"), Method::Other, "a.example"),
+            (set(":method", "BREW"), Method::Unknown, "a.example"),
+            (set(":method", "get"), Method::Unknown, "a.example"),
             (connect.to_vec(), Method::Other, "a.example"),
             (host, Method::Get, "a.example"),
             (set(":authority", "127.0.0.1:4433"), Method::Get, "127.0.0.1"),

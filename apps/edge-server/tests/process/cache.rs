@@ -297,6 +297,71 @@ fn response_for_one_client_is_for_no_other() {
 }
 
 #[test]
+fn confirmed_response_is_kept_if_the_304_allows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = reply("200 OK\r\ncache-control: public, max-age=0\r\netag: \"a\"", "one");
+    let two = reply("200 OK\r\ncache-control: private", "two");
+    let cases = [
+        ("kept", &b"cache-control: max-age=60"[..], true),
+        ("private", b"cache-control: private, max-age=60", false),
+        ("no-store", b"cache-control: no-store, max-age=60", false),
+        ("star", b"cache-control: max-age=60\r\nvary: *", false),
+        ("vary", b"cache-control: max-age=60\r\nvary: cookie", false),
+        ("cookie", b"cache-control: max-age=60\r\nset-cookie: a=1", false),
+        ("bytes", b"cache-control: max-age=60\r\nvary: cookie, x\xff", false),
+    ];
+    let scripts = cases.map(|(name, fields, _)| {
+        let head = [b"HTTP/1.1 304 Not Modified\r\netag: \"a\"\r\n", fields, b"\r\n\r\n"].concat();
+        (name, [one.clone(), vec![Act::Send(head)], two.clone()])
+    });
+    let scripts: Vec<_> = scripts.iter().map(|(name, acts)| (*name, acts.as_slice())).collect();
+    let origin = origin_of(&scripts);
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    for (name, _, is_kept) in cases {
+        let path = format!("/app/{name}");
+        let answer = |user| brief(&get(address, &path, &[("cookie", user)]));
+        assert_eq!(answer("u=0").1, "one", "{name}");
+        assert_eq!(answer("u=1").1, "one", "{name}");
+        let text = if is_kept { "one" } else { "two" };
+        assert_eq!(answer("u=2").1, text, "{name}");
+    }
+    assert!(server.stop().success());
+}
+
+// A client gets no such field, but it has said who may get the response.
+#[test]
+fn response_with_rules_that_are_left_out_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = [
+        ("set-cookie", &b"set-cookie: name=Jos\xe9"[..]),
+        ("private", b"cache-control: private, x=\"\xe9\""),
+        ("vary", b"vary: cookie, x\xff"),
+        ("connection", b"connection: vary\r\nvary: cookie"),
+    ];
+    let scripts = cases.map(|(name, fields)| {
+        let acts = ["1", "2"].map(|body| {
+            let head = [
+                b"HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 1\r\n",
+                fields,
+                b"\r\n\r\n",
+                body.as_bytes(),
+            ];
+            vec![Act::Send(head.concat())]
+        });
+        (name, acts)
+    });
+    let scripts: Vec<_> = scripts.iter().map(|(name, acts)| (*name, acts.as_slice())).collect();
+    let origin = origin_of(&scripts);
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    for (name, _) in cases {
+        for text in ["1", "2"] {
+            assert_eq!(brief(&get(address, &format!("/app/{name}"), &[])).1, text, "{name}");
+        }
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
 fn variants_and_parameters_select_responses() {
     let dir = tempfile::tempdir().unwrap();
     let vary = "200 OK\r\ncache-control: max-age=60\r\nvary: accept-language";

@@ -456,8 +456,12 @@ fn unreachable_origin_is_502() {
     for got in over_all(address, "GET", "/", &[]) {
         assert_eq!(got.unwrap().2, b"home");
     }
-    for got in over_all(address, "TRACE", "/app/", &[]) {
-        assert_eq!(got.unwrap().0, 405);
+    for (method, path, status) in
+        [("TRACE", "/app/", 405), ("M-SEARCH", "/app/", 502), ("M-SEARCH", "/", 501)]
+    {
+        for got in over_all(address, method, path, &[]) {
+            assert_eq!(got.unwrap().0, status, "{method} {path}");
+        }
     }
     assert!(server.stop().success());
 }

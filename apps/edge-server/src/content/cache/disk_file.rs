@@ -102,7 +102,13 @@ impl DiskHead {
         let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
         let times = ExchangeTimes { sent: at(self.sent_ms), received: at(self.received_ms) };
         let date = self.date.as_deref().map(Into::into);
-        ReceivedHead { status: self.status, fields: self.response_fields(), date, times }
+        ReceivedHead {
+            status: self.status,
+            fields: self.response_fields(),
+            date,
+            times,
+            lacks_rules: false,
+        }
     }
 
     fn response_fields(&self) -> Vec<Field> {
@@ -221,7 +227,8 @@ mod tests {
         assert!(writer.finish());
         let times = ExchangeTimes { sent: UNIX_EPOCH, received: UNIX_EPOCH };
         let fields = vec![Field::new("etag", "\"a\""), Field::new("cache-tag", "t, u")];
-        let head = ReceivedHead { status: 200, fields, date: Some("d".into()), times };
+        let head =
+            ReceivedHead { status: 200, fields, date: Some("d".into()), times, lacks_rules: false };
         CachedResponse::new(head, SelectingFields::default(), shared, &CacheSettings::default())
     }
 

@@ -19,14 +19,8 @@ const ENTRY_BYTES: u64 = 600;
 const FIELD_BYTES: usize = 64;
 
 /// Fields that a 304 does not change: they are of the body that is kept (RFC 9111, 3.2).
-const BODY_FIELDS: [&str; 6] = [
-    "content-length",
-    "content-encoding",
-    "content-type",
-    "content-range",
-    "content-md5",
-    "set-cookie",
-];
+const BODY_FIELDS: [&str; 5] =
+    ["content-length", "content-encoding", "content-type", "content-range", "content-md5"];
 
 /// Response that is kept.
 #[derive(Clone, Debug)]
@@ -48,6 +42,9 @@ pub struct ReceivedHead {
     pub fields: Vec<Field>,
     pub date: Option<Box<str>>,
     pub times: ExchangeTimes,
+
+    /// Some of what says who may get it is not among the fields.
+    pub lacks_rules: bool,
 }
 
 impl CachedResponse {
@@ -58,22 +55,21 @@ impl CachedResponse {
         body: Arc<SharedBody>,
         settings: &CacheSettings,
     ) -> Self {
-        let ReceivedHead { status, fields, date, times } = head;
+        let ReceivedHead { status, fields, date, times, .. } = head;
         let freshness = Freshness::of(status, &fields, date.as_deref(), times, settings);
         Self { status, fields, date, freshness, selecting, body }
     }
 
     /// Returns the response as a 304 with this head changes it (RFC 9111, 4.3.4).
     pub fn freshened(&self, head: ReceivedHead, settings: &CacheSettings) -> Self {
-        let ReceivedHead { fields, date, times, .. } = head;
-        let mut fields = fields;
+        let ReceivedHead { mut fields, date, times, lacks_rules, .. } = head;
         fields.retain(|field| !BODY_FIELDS.contains(&field.name.as_ref()));
         // An age that it had before is no longer true.
         let is_kept =
             |own: &&Field| own.name != "age" && fields.iter().all(|new| new.name != own.name);
         let mut kept: Vec<_> = self.fields.iter().filter(is_kept).cloned().collect();
         kept.append(&mut fields);
-        let head = ReceivedHead { status: self.status, fields: kept, date, times };
+        let head = ReceivedHead { status: self.status, fields: kept, date, times, lacks_rules };
         Self::new(head, self.selecting.clone(), Arc::clone(&self.body), settings)
     }
 

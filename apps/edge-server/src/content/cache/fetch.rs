@@ -4,8 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http_body::Body as _;
+use hyper::header::HeaderName;
+use hyper::header::AGE;
 use hyper::header::AUTHORIZATION;
+use hyper::header::CACHE_CONTROL;
 use hyper::header::COOKIE;
+use hyper::header::EXPIRES;
+use hyper::header::SET_COOKIE;
+use hyper::header::VARY;
 use hyper::Method;
 use hyper::Request;
 use log::debug;
@@ -37,6 +43,7 @@ use crate::content::origin::delivery::deliver;
 use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::fields::from_origin;
+use crate::content::origin::fields::leaves_out;
 use crate::content::origin::reply::ForwardReply;
 use crate::content::origin::reply::OriginResult;
 use crate::content::origin::server::OriginResponse;
@@ -47,6 +54,10 @@ use crate::http::shared_body::SharedBody;
 
 /// Statuses of an origin that fails (RFC 5861, 4).
 const FAILURES: [u16; 4] = [500, 502, 503, 504];
+
+/// Fields that say who may get a response, and for how long.
+const RULES: [HeaderName; 6] =
+    [CACHE_CONTROL, HeaderName::from_static("cdn-cache-control"), EXPIRES, SET_COOKIE, VARY, AGE];
 
 /// Who gets the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +181,7 @@ impl CacheFetch {
             Err(error) => return self.on_failure(Some(lead), error),
         };
         if fetched.head.status == 304 {
-            let answer = self.freshen(fetched.into_head(), || !lead.is_outdated())?;
+            let answer = self.freshen(fetched.into_head(), &request, || !lead.is_outdated())?;
             return Ok(self.land_if_fresh(lead, answer));
         }
         if FAILURES.contains(&fetched.head.status) {
@@ -236,7 +247,11 @@ impl CacheFetch {
         }
         // It is about something else.
         drop(fetched);
-        source.fetch(whole).await
+        let fetched = source.fetch(whole).await?;
+        match fetched.head.status {
+            304 => Err(OriginError::Malformed("a 304 that nobody has asked for".to_owned())),
+            _ => Ok(fetched),
+        }
     }
 
     /// Has others get a response that they could get a moment later, too. One that is to be validated for
@@ -244,7 +259,7 @@ impl CacheFetch {
     fn land_if_fresh(&self, lead: FlightLead, answer: CacheAnswer) -> ForwardReply {
         let freshness = &answer.response.freshness;
         let is_fresh = freshness.staleness(clock::wall_now()).is_none();
-        if is_fresh && !freshness.is_unvalidated {
+        if is_fresh && answer.status.is_stored && !freshness.is_unvalidated {
             return land(Some(lead), answer);
         }
         self.cache.note_unshared(&self.key, clock::now());
@@ -252,19 +267,43 @@ impl CacheFetch {
         ForwardReply::Cached(answer)
     }
 
-    /// Has the response that a 304 is about kept on, and returns the answer with it.
+    /// Has the response that a 304 is about kept on, and returns the answer with it. The 304 may say that it
+    /// is no longer for everybody.
     fn freshen(
         &self,
         head: ReceivedHead,
+        request: &Request<OriginContent>,
         is_current: impl Fn() -> bool,
     ) -> Result<CacheAnswer, OriginError> {
         let gone = || OriginError::Malformed("a 304 about nothing that is kept".to_owned());
+        let Self { cache, settings, key, .. } = self;
         let kept = self.kept.as_ref().ok_or_else(gone)?;
-        let freshened = Arc::new(kept.freshened(head, &self.settings));
-        self.cache.insert(&self.key, &freshened);
-        let is_stored = is_current();
-        if !is_stored {
-            self.cache.remove(&self.key, &freshened);
+        let lacks_rules = head.lacks_rules;
+        let mut freshened = kept.freshened(head, settings);
+        let is_storable = |credentials| {
+            !lacks_rules
+                && storability::is_storable(
+                    freshened.status,
+                    &freshened.fields,
+                    credentials,
+                    settings,
+                )
+        };
+        let selecting = SelectingFields::of(&freshened.fields, request.headers())
+            .filter(|_| is_storable(Credentials::default()));
+        let is_own = self.directives.has("no-store") || !is_storable(credentials_of(request));
+        if selecting.as_ref() != Some(&kept.selecting) {
+            cache.forget(key, kept);
+        }
+        let mut is_stored = selecting.is_some() && !is_own;
+        freshened.selecting = selecting.unwrap_or_default();
+        let freshened = Arc::new(freshened);
+        if is_stored {
+            cache.insert(key, &freshened);
+            is_stored = is_current();
+            if !is_stored {
+                cache.remove(key, &freshened);
+            }
         }
         let forward_status = Some(304);
         let status =
@@ -293,7 +332,11 @@ impl CacheFetch {
             Err(error) => return self.on_failure(None, error),
         };
         if validates && fetched.head.status == 304 {
-            return Ok(ForwardReply::Cached(self.freshen(fetched.into_head(), is_current)?));
+            return Ok(ForwardReply::Cached(self.freshen(
+                fetched.into_head(),
+                &request,
+                is_current,
+            )?));
         }
         if FAILURES.contains(&fetched.head.status) {
             if let Some(answer) = self.stale(false, Some(fetched.head.status)) {
@@ -324,10 +367,9 @@ impl CacheFetch {
     ) -> Result<CacheAnswer, Box<Fetched>> {
         let Self { cache, settings, key, .. } = self;
         let head = &fetched.head;
-        let has = |name| request.headers().contains_key(name);
-        let credentials =
-            Credentials { has_authorization: has(AUTHORIZATION), has_cookie: has(COOKIE) };
+        let credentials = credentials_of(request);
         let is_storable = !self.directives.has("no-store")
+            && !head.lacks_rules
             && request.method() == Method::GET
             && storability::is_storable(head.status, &head.fields, credentials, settings);
         let selecting = SelectingFields::of(&head.fields, request.headers());
@@ -395,7 +437,7 @@ impl CacheFetch {
         if let Some(kept) =
             self.kept.as_ref().filter(|_| status < 500 && status != 304 && status != 206)
         {
-            self.cache.remove(&self.key, kept);
+            self.cache.forget(&self.key, kept);
         }
     }
 
@@ -434,12 +476,22 @@ impl FetchSource {
             debug!("{method} {uri}: {error}");
             error.outcome().count();
         })?;
-        let (fields, date) = from_origin(response.response.headers(), response.response.version());
-        let times = ExchangeTimes { sent, received: clock::wall_now() };
-        let head =
-            ReceivedHead { status: response.response.status().as_u16(), fields, date, times };
+        let OriginResponse { response: received, .. } = &response;
+        let (fields, date) = from_origin(received.headers(), received.version());
+        let head = ReceivedHead {
+            status: received.status().as_u16(),
+            fields,
+            date,
+            times: ExchangeTimes { sent, received: clock::wall_now() },
+            lacks_rules: leaves_out(received.headers(), &RULES),
+        };
         Ok(Box::new(Fetched { head, response, permit }))
     }
+}
+
+fn credentials_of(request: &Request<OriginContent>) -> Credentials {
+    let has = |name| request.headers().contains_key(name);
+    Credentials { has_authorization: has(AUTHORIZATION), has_cookie: has(COOKIE) }
 }
 
 /// Has all who wait get an answer, too.

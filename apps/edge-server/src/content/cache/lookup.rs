@@ -1,5 +1,6 @@
 //! Look-up of a request in memory: a response that may be used (RFC 9111, 4), or what is to be fetched.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -43,14 +44,15 @@ pub fn look_up(
         CacheResult::Bypass.count();
         return CacheLookup::Bypass(reason);
     }
-    let mode = match request.method {
-        Method::Head => FetchMode::Head,
-        _ if cache.is_unshared(&key, now) => FetchMode::Own,
-        _ => FetchMode::Shared,
-    };
     let (kept, has_others) = cache.get(&key, request);
     let reason = if has_others { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
     let directives = directives_of(request, settings);
+    let mode = match request.method {
+        Method::Head => FetchMode::Head,
+        // Others would wait for a response that they do not get.
+        _ if directives.has("no-store") || cache.is_unshared(&key, now) => FetchMode::Own,
+        _ => FetchMode::Shared,
+    };
     let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
     let mut fetch = CacheFetch { cache, settings, key, mode, reason, kept: None, directives };
     if let Some(kept) = kept {
@@ -90,10 +92,9 @@ fn directives_of(request: &Request<'_>, settings: &CacheSettings) -> CacheDirect
     if !settings.heeds_clients {
         return CacheDirectives::default();
     }
-    match request.value("cache-control") {
-        Some(_) => CacheDirectives::parse(request.values("cache-control")),
-        None => CacheDirectives::parse(request.values("pragma")),
-    }
+    let lines: Vec<_> = request.lossy_values("cache-control").collect();
+    let older: Vec<_> = request.lossy_values("pragma").filter(|_| lines.is_empty()).collect();
+    CacheDirectives::parse(lines.iter().chain(&older).map(Cow::as_ref))
 }
 
 /// Returns why the cache is not asked, if it is not.
@@ -102,8 +103,9 @@ fn bypass_reason(request: &Request<'_>, settings: &CacheSettings) -> Option<Forw
         return Some(ForwardReason::Method);
     }
     // RFC 9110, 13.1.1 and 13.1.4: the origin alone knows what is current.
-    let is_for_origin =
-        ["if-match", "if-unmodified-since"].iter().any(|name| request.value(name).is_some());
+    let is_for_origin = ["if-match", "if-unmodified-since"]
+        .iter()
+        .any(|name| request.raw_values(name).next().is_some());
     let has_content = request.content_length.is_some_and(|length| length > 0);
     let bypasses = is_for_origin || has_content || settings.bypasses(request);
     bypasses.then_some(ForwardReason::Bypass)

@@ -154,7 +154,13 @@ mod tests {
         ];
         let fields = fields.map(|(name, value)| Field::new(name, value.to_owned())).to_vec();
         let times = ExchangeTimes { sent: UNIX_EPOCH, received: UNIX_EPOCH };
-        let head = ReceivedHead { status: 200, fields, date: Some(DATE.into()), times };
+        let head = ReceivedHead {
+            status: 200,
+            fields,
+            date: Some(DATE.into()),
+            times,
+            lacks_rules: false,
+        };
         let (selecting, settings) = (SelectingFields::default(), CacheSettings::default());
         let kept = CachedResponse::new(head, selecting, body, &settings);
         CacheAnswer::new(Arc::new(kept), CacheStatus::default()).unwrap()

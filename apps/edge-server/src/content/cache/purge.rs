@@ -1,5 +1,7 @@
 //! Purge of cached responses: by URL, by what URLs begin with, and by tag.
 
+use crate::content::origin::fields::normalized;
+
 /// What is to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
@@ -63,9 +65,7 @@ impl PurgeTarget {
 
 /// Returns the key of a target at a host.
 pub fn key_of(authority: &str, target: &str) -> String {
-    let authority = authority.to_ascii_lowercase();
-    let authority = authority.strip_suffix(":443").unwrap_or(&authority);
-    format!("{authority}{target}")
+    format!("{}{target}", normalized(authority))
 }
 
 /// Returns the target that a reference has at a host, if it is one of that.

@@ -51,6 +51,9 @@ pub struct CacheSettings {
     pub bypass_cookies: Vec<NamePattern>,
     pub bypass_headers: Vec<Box<str>>,
 
+    /// Whether responses with `Set-Cookie` are kept, too.
+    pub keeps_set_cookie: bool,
+
     /// Whether `Cache-Control` of clients counts.
     pub heeds_clients: bool,
 }
@@ -92,6 +95,7 @@ impl Default for CacheSettings {
             ignored_parameters: Vec::new(),
             bypass_cookies: Vec::new(),
             bypass_headers: Vec::new(),
+            keeps_set_cookie: false,
             heeds_clients: true,
         }
     }
@@ -117,6 +121,7 @@ impl CacheSettings {
             ignored_parameters: patterns("ignore-query", rule.ignore_query.as_deref())?,
             bypass_cookies: patterns("bypass-cookies", rule.bypass_cookies.as_deref())?,
             bypass_headers: headers.map(|name| name.to_ascii_lowercase().into()).collect(),
+            keeps_set_cookie: rule.keep_set_cookie.unwrap_or_default(),
             heeds_clients: !rule.ignore_client_directives.unwrap_or_default(),
         })
     }
@@ -148,11 +153,13 @@ impl CacheSettings {
 
     /// Returns whether a request goes to the origin, whatever is kept.
     pub fn bypasses(&self, request: &Request<'_>) -> bool {
-        let cookies = request.values("cookie").flat_map(|line| line.split(';'));
-        let mut names = cookies.filter_map(|cookie| cookie.split('=').next()).map(str::trim);
-        self.bypass_headers.iter().any(|name| request.value(name).is_some())
+        let is_named = |cookie: &str| {
+            let name = cookie.split('=').next().unwrap_or_default().trim();
+            self.bypass_cookies.iter().any(|own| own.0.is_match(name))
+        };
+        self.bypass_headers.iter().any(|name| request.raw_values(name).next().is_some())
             || !self.bypass_cookies.is_empty()
-                && names.any(|name| self.bypass_cookies.iter().any(|own| own.0.is_match(name)))
+                && request.lossy_values("cookie").any(|line| line.split(';').any(is_named))
     }
 }
 
@@ -215,16 +222,18 @@ mod tests {
         let settings =
             settings("bypass-cookies = ['session*']\nbypass-headers = ['X-Preview']").unwrap();
         for (field, expected) in [
-            (("cookie", "a=1; b=session"), false),
-            (("cookie", "a=1; session_id=2"), true),
-            (("x-preview", ""), true),
-            (("x-other", "x-preview"), false),
+            (("cookie", &b"a=1; b=session"[..]), false),
+            (("cookie", b"a=1; session_id=2"), true),
+            (("cookie", b"a=\xe9; session_id=2"), true),
+            (("x-preview", b""), true),
+            (("x-preview", b"\xff"), true),
+            (("x-other", b"x-preview"), false),
         ] {
             let start =
                 [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
+            let start = start.map(|(name, value)| (name, value.as_bytes()));
             let lines = start.into_iter().chain([field]);
-            let lines =
-                lines.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+            let lines = lines.map(|(name, value)| h3::Header::new(name.as_bytes(), value));
             let lines: Vec<_> = lines.collect();
             assert_eq!(settings.bypasses(&Request::read(&lines).unwrap()), expected, "{field:?}");
         }

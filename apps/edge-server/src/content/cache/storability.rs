@@ -35,7 +35,7 @@ pub fn is_storable(
         || directives.has("no-store") && !must_understand
         || directives.has("private")
         // RFC 9111, 7.3: cookies are for one client.
-        || value(fields, "set-cookie").is_some()
+        || value(fields, "set-cookie").is_some() && !settings.keeps_set_cookie
     {
         return false;
     }
@@ -93,6 +93,15 @@ mod tests {
             let credentials = Credentials { has_authorization, has_cookie: false };
             let storable = is_storable(status, &fields, credentials, &settings);
             assert_eq!(storable, expected, "{status} {field:?} {has_authorization}");
+        }
+    }
+
+    #[test]
+    fn response_with_a_cookie_is_kept_by_rule() {
+        let settings = CacheSettings { keeps_set_cookie: true, ..CacheSettings::default() };
+        for (other, expected) in [("max-age=9", true), ("private", false)] {
+            let fields = [Field::new("set-cookie", "a=1"), Field::new("cache-control", other)];
+            assert_eq!(is_storable(200, &fields, Credentials::default(), &settings), expected);
         }
     }
 

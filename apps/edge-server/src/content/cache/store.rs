@@ -215,11 +215,19 @@ impl ResponseCache {
         self.replace(key, |_| ());
     }
 
-    /// Forgets a response.
+    /// Forgets a response in memory.
     pub fn remove(&self, key: &Arc<str>, response: &CachedResponse) {
         self.replace(key, |responses| {
             responses.retain(|own| !Arc::ptr_eq(&own.body, &response.body));
         });
+    }
+
+    /// Forgets a response, also on disk.
+    pub fn forget(&self, key: &Arc<str>, response: &CachedResponse) {
+        self.remove(key, response);
+        if let Some(disk) = self.disk() {
+            disk.forget(&PurgeTarget::Url(key.to_string()));
+        }
     }
 
     /// Forgets all responses with a key, and has none kept that is on its way.

@@ -1,5 +1,6 @@
 //! Selecting fields of requests (RFC 9111, 4.1): those that `Vary` names.
 
+use hyper::header::HeaderValue;
 use hyper::header::ACCEPT_ENCODING;
 use hyper::HeaderMap;
 
@@ -20,23 +21,23 @@ const FIELDS_MAX: usize = 8;
 
 /// Fields of the request that a response is for, and their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SelectingFields(Box<[(Box<str>, Option<String>)]>);
+pub struct SelectingFields(Box<[(Box<str>, Option<Vec<u8>>)]>);
 
 /// Fields of a request.
 pub trait RequestFields {
-    /// Returns the values of a field, as one.
-    fn joined(&self, name: &str) -> Option<String>;
+    /// Returns the values of a field, as one, whatever their bytes.
+    fn joined(&self, name: &str) -> Option<Vec<u8>>;
 }
 
 impl RequestFields for Request<'_> {
-    fn joined(&self, name: &str) -> Option<String> {
-        joined(name, self.values(name))
+    fn joined(&self, name: &str) -> Option<Vec<u8>> {
+        joined(name, self.raw_values(name))
     }
 }
 
 impl RequestFields for HeaderMap {
-    fn joined(&self, name: &str) -> Option<String> {
-        joined(name, self.get_all(name).iter().filter_map(|value| value.to_str().ok()))
+    fn joined(&self, name: &str) -> Option<Vec<u8>> {
+        joined(name, self.get_all(name).iter().map(HeaderValue::as_bytes))
     }
 }
 
@@ -64,20 +65,28 @@ impl SelectingFields {
         self.0.iter().all(|(name, value)| request.joined(name) == *value)
     }
 
-    /// Returns names and values, as they are kept on disk.
+    /// Returns names and values, as they are kept on disk: a character for each byte.
     pub fn to_list(&self) -> Vec<(String, Option<String>)> {
-        self.0.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+        let text = |value: &Vec<u8>| value.iter().copied().map(char::from).collect();
+        self.0.iter().map(|(name, value)| (name.to_string(), value.as_ref().map(text))).collect()
     }
 
     /// Returns the fields with these names and values.
     pub fn from_list(list: &[(String, Option<String>)]) -> Self {
-        Self(list.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect())
+        // Other characters match no request.
+        let byte = |character| u8::try_from(u32::from(character)).unwrap_or(b'\n');
+        let value = |text: &String| text.chars().map(byte).collect();
+        Self(
+            list.iter()
+                .map(|(name, text)| (name.as_str().into(), text.as_ref().map(value)))
+                .collect(),
+        )
     }
 
     /// Returns the bytes of names and values.
     pub fn bytes(&self) -> usize {
-        let bytes = |(name, value): &(Box<str>, Option<String>)| {
-            name.len() + value.as_ref().map_or(0, String::len)
+        let bytes = |(name, value): &(Box<str>, Option<Vec<u8>>)| {
+            name.len() + value.as_ref().map_or(0, Vec::len)
         };
         self.0.iter().map(bytes).sum()
     }
@@ -87,41 +96,42 @@ impl SelectingFields {
 pub fn normalize(headers: &mut HeaderMap) {
     let value = headers.joined(ACCEPT_ENCODING.as_str());
     headers.remove(ACCEPT_ENCODING);
-    headers
-        .extend(value.and_then(|value| value.parse().ok()).map(|value| (ACCEPT_ENCODING, value)));
+    let value = value.and_then(|value| HeaderValue::from_bytes(&value).ok());
+    headers.extend(value.map(|value| (ACCEPT_ENCODING, value)));
 }
 
-fn joined<'a>(name: &str, values: impl Iterator<Item = &'a str>) -> Option<String> {
+fn joined<'a>(name: &str, values: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     match name {
         "accept-encoding" => accepted(&values.collect::<Vec<_>>()),
-        "cookie" => join(values, "; "),
-        _ => join(values, ", "),
+        "cookie" => join(values, b"; "),
+        _ => join(values, b", "),
     }
 }
 
-fn join<'a>(mut values: impl Iterator<Item = &'a str>, between: &str) -> Option<String> {
-    let mut joined = values.next()?.trim().to_owned();
+fn join<'a>(mut values: impl Iterator<Item = &'a [u8]>, between: &[u8]) -> Option<Vec<u8>> {
+    let mut joined = values.next()?.trim_ascii().to_owned();
     for value in values {
-        joined.push_str(between);
-        joined.push_str(value.trim());
+        joined.extend_from_slice(between);
+        joined.extend_from_slice(value.trim_ascii());
     }
     Some(joined)
 }
 
 /// Returns the codings that a client accepts, in one order. One that does not accept all content without
-/// a coding is left as it is.
-fn accepted(lines: &[&str]) -> Option<String> {
+/// a coding is left as it is, as is what is not text.
+fn accepted(lines: &[&[u8]]) -> Option<Vec<u8>> {
+    let texts: Result<Vec<_>, _> = lines.iter().map(|line| std::str::from_utf8(line)).collect();
     let excludes = |line: &&str| {
         let line = line.to_ascii_lowercase().replace(' ', "");
         line.contains("identity;q=0") || line.contains("*;q=0")
     };
-    if lines.iter().any(excludes) {
-        return join(lines.iter().copied(), ", ");
-    }
-    let accepted = content_coding::accepted(lines.iter().copied());
+    let Some(texts) = texts.ok().filter(|texts| !texts.iter().any(excludes)) else {
+        return join(lines.iter().copied(), b", ");
+    };
+    let accepted = content_coding::accepted(texts.into_iter());
     let names = Coding::ALL.into_iter().filter(|coding| accepted.contains(coding));
     let names: Vec<_> = names.map(Coding::name).collect();
-    (!names.is_empty()).then(|| names.join(", "))
+    (!names.is_empty()).then(|| names.join(", ").into_bytes())
 }
 
 #[cfg(test)]
@@ -180,6 +190,22 @@ mod tests {
             let selecting = SelectingFields::of(&response, &headers(request));
             let matches = selecting.map(|selecting| selecting.match_request(&headers(other)));
             assert_eq!(matches, expected, "{vary:?} {request:?} {other:?}");
+        }
+    }
+
+    // The origin gets all bytes of a field, and may tell them apart.
+    #[test]
+    fn bytes_that_are_no_text_are_compared() {
+        let with = |value: &[u8]| {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            HeaderMap::from_iter([("x-user".parse().unwrap(), value)])
+        };
+        let vary = [Field::new("vary", "x-user")];
+        let selecting = SelectingFields::of(&vary, &with(b"a\xe9")).unwrap();
+        let selecting = SelectingFields::from_list(&selecting.to_list());
+        assert!(selecting.match_request(&with(b"a\xe9")));
+        for other in [with(b"a\xff"), with(b"a"), HeaderMap::new()] {
+            assert!(!selecting.match_request(&other), "{other:?}");
         }
     }
 }

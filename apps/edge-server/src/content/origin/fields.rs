@@ -89,39 +89,39 @@ pub fn is_loop(request: &Request<'_>) -> bool {
 /// Returns the fields of the request as the origin gets it.
 pub fn to_origin(request: &Request<'_>, client: ForwardedClient) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(request.fields().len() + 8);
-    let mut insert = |name: HeaderName, value: &str| match HeaderValue::from_str(value) {
+    let mut insert = |name: HeaderName, value: &[u8]| match HeaderValue::from_bytes(value) {
         Ok(value) => drop(headers.append(name, value)),
         Err(e) => debug!("{name} is not forwarded: {e}"),
     };
-    insert(HOST, request.authority);
+    let authority = normalized(request.authority);
+    insert(HOST, authority.as_bytes());
     // RFC 9113, 8.2.3: later versions have it in parts.
-    let cookies: Vec<_> = request.values("cookie").collect();
+    let cookies: Vec<_> = request.raw_values("cookie").collect();
     if !cookies.is_empty() {
-        insert(COOKIE, &cookies.join("; "));
+        insert(COOKIE, &cookies.join(&b"; "[..]));
     }
     let received = client.protocol.name().trim_start_matches("HTTP/");
     for via in request.values("via").map(str::to_owned).chain([via(received)]) {
-        insert(VIA, &via);
+        insert(VIA, via.as_bytes());
     }
     let address = client.address.to_canonical();
     let node = match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("\"[{address}]\""),
     };
-    let authority = request.authority;
     let forwarded = format!("for={node};host=\"{authority}\";proto=https");
-    insert(HeaderName::from_static("forwarded"), &forwarded);
-    insert(HeaderName::from_static("x-forwarded-for"), &address.to_string());
-    insert(HeaderName::from_static("x-forwarded-host"), authority);
-    insert(HeaderName::from_static("x-forwarded-proto"), "https");
+    insert(HeaderName::from_static("forwarded"), forwarded.as_bytes());
+    insert(HeaderName::from_static("x-forwarded-for"), address.to_string().as_bytes());
+    insert(HeaderName::from_static("x-forwarded-host"), authority.as_bytes());
+    insert(HeaderName::from_static("x-forwarded-proto"), b"https");
     // The server keeps trailers, over HTTP/2 alone, and so asks for them (RFC 9110, 10.1.4).
     if request.values("te").any(|te| te.contains("trailers")) {
-        insert(TE, "trailers");
+        insert(TE, b"trailers");
     }
     if client.is_early {
-        insert(HeaderName::from_static("early-data"), "1");
+        insert(HeaderName::from_static("early-data"), b"1");
     }
-    let values = request.values("authorization").filter(|_| !client.is_authenticated);
+    let values = request.raw_values("authorization").filter(|_| !client.is_authenticated);
     values.for_each(|value| insert(hyper::header::AUTHORIZATION, value));
     for line in request.fields().iter().filter(|line| is_end_to_end(line.name)) {
         let name = HeaderName::from_bytes(line.name).ok();
@@ -131,6 +131,13 @@ pub fn to_origin(request: &Request<'_>, client: ForwardedClient) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Returns an authority in one spelling of all that are the same (RFC 9110, 4.2.3): what the origin gets
+/// is what the cache finds its response by.
+pub fn normalized(authority: &str) -> String {
+    let authority = authority.to_ascii_lowercase();
+    authority.strip_suffix(":443").map(str::to_owned).unwrap_or(authority)
 }
 
 /// Returns whether a field of a request is forwarded as it is.
@@ -169,6 +176,18 @@ pub fn from_origin(headers: &HeaderMap, version: Version) -> (Vec<Field>, Option
     fields.push(Field::new("via", via(received)));
     let date = headers.get(DATE).and_then(|date| date.to_str().ok());
     (fields, date.map(Into::into))
+}
+
+/// Returns whether one of these fields is not among those that the client gets, though the origin has sent it.
+pub fn leaves_out(headers: &HeaderMap, names: &[HeaderName]) -> bool {
+    let named = connection_options(headers);
+    names.iter().any(|name| {
+        let mut values = headers.get_all(name).iter();
+        values.any(|value| {
+            std::str::from_utf8(value.as_bytes()).is_err()
+                || named.iter().any(|option| option == name.as_str())
+        })
+    })
 }
 
 /// Returns the fields of an interim response as the client gets them.
@@ -265,6 +284,32 @@ mod tests {
                 assert_eq!(values(&sent, name), expected, "{name}");
             }
             assert_eq!(sent.len(), 10, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn origin_gets_all_bytes_and_one_spelling_of_the_host() {
+        let lines = [
+            (":method", &b"GET"[..]),
+            (":scheme", b"https"),
+            (":authority", b"A.Example:443"),
+            (":path", b"/"),
+            ("cookie", b"a=\xe9"),
+            ("cookie", b"b=1"),
+            ("authorization", b"Basic \xe9"),
+            ("x-user", b"\xff"),
+        ];
+        let lines = lines.map(|(name, value)| h3::Header::new(name.as_bytes(), value));
+        let headers = to_origin(&Request::read(&lines).unwrap(), client("::1"));
+        for (name, expected) in [
+            ("host", &b"a.example"[..]),
+            ("x-forwarded-host", b"a.example"),
+            ("forwarded", b"for=\"[::1]\";host=\"a.example\";proto=https"),
+            ("cookie", b"a=\xe9; b=1"),
+            ("authorization", b"Basic \xe9"),
+            ("x-user", b"\xff"),
+        ] {
+            assert_eq!(headers[name].as_bytes(), expected, "{name}");
         }
     }
 

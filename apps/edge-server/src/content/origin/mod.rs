@@ -28,8 +28,8 @@ use crate::config::file::OriginRule;
 use crate::content::origin::server::OriginServer;
 use crate::content::path_pattern::PathPattern;
 
-/// Methods that are forwarded.
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// Methods that are for this server: a tunnel through it, and the request as it has it.
+const NOT_FORWARDED: [&str; 2] = ["CONNECT", "TRACE"];
 
 /// Origins of a host, by the paths that they have.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl HostOrigins {
 
 /// Returns whether requests with a method are forwarded.
 pub fn is_forwarded(method: &str) -> bool {
-    METHODS.contains(&method)
+    !NOT_FORWARDED.contains(&method)
 }
 
 impl PathOrigin {
