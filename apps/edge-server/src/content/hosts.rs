@@ -15,11 +15,14 @@ use crate::content::access::resources::AccessResources;
 use crate::content::access::rule_limiters::RuleLimiters;
 use crate::content::access_gaps;
 use crate::content::cache::disk::DiskStore;
+use crate::content::cache::purge;
+use crate::content::cache::purge::PurgeTarget;
 use crate::content::cache::store::ResponseCache;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
+use crate::http::request::host_of;
 
 /// Virtual hosts of the server.
 #[derive(Clone, Debug)]
@@ -179,9 +182,16 @@ impl VirtualHosts {
         lines
     }
 
-    /// Returns the cache of the origins of all hosts, if there is one.
-    pub fn response_cache(&self) -> Option<&Arc<ResponseCache>> {
-        self.response_cache.as_ref()
+    /// Has the cache of origins forget what is meant. Returns how many responses there were, or `None` if
+    /// there is no cache.
+    pub fn purge(&self, target: &PurgeTarget) -> Option<usize> {
+        let cache = self.response_cache.as_ref()?;
+        let PurgeTarget::Url(key) = target else { return Some(cache.purge(target)) };
+        // Some parameters of the query may not count.
+        let (authority, path, query) = purge::parts_of(key);
+        let host = host_of(authority).unwrap_or_default();
+        let key = self.find(host).cache_key(authority, path, query);
+        Some(cache.purge(&PurgeTarget::Url(key)))
     }
 
     /// Returns the host of a name.

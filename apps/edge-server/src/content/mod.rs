@@ -602,6 +602,14 @@ impl VirtualHost {
         url_path.map(|path| self.early_hints.fields(&path.decoded())).unwrap_or_default()
     }
 
+    /// Returns the key by which the cache has the response for an encoded path and a query.
+    pub fn cache_key(&self, authority: &str, path: &str, query: &str) -> String {
+        let decoded = UrlPath::parse(path).map(|path| path.decoded()).unwrap_or_default();
+        let settings = self.caches.find(&decoded);
+        let query = settings.map_or(query.into(), |settings| settings.query(query));
+        purge::key_of(authority, &(encode(&decoded) + &query))
+    }
+
     /// Returns the response without configured fields.
     ///
     /// # Errors

@@ -149,9 +149,8 @@ impl Controls for Control {
     }
 
     fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize> {
-        let cache = self.reloader().response_cache();
-        let cache = cache.context("there is no cache; start the server with --cache-memory-max")?;
-        Ok(cache.purge(target))
+        let count = self.reloader().purge(target);
+        count.context("there is no cache; start the server with --cache-memory-max")
     }
 
     fn drain(&self) {

@@ -12,7 +12,7 @@ use crate::config::listener;
 use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
-use crate::content::cache::store::ResponseCache;
+use crate::content::cache::purge::PurgeTarget;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::server::resources::Resources;
@@ -68,9 +68,10 @@ impl Reloader {
         &self.resources.certificates
     }
 
-    /// Returns the cache of the origins of all hosts, if there is one.
-    pub fn response_cache(&self) -> Option<Arc<ResponseCache>> {
-        self.resources.virtual_hosts.response_cache().cloned()
+    /// Has the cache of origins forget what is meant. Returns how many responses there were, or `None` if
+    /// there is no cache.
+    pub fn purge(&self, target: &PurgeTarget) -> Option<usize> {
+        self.resources.virtual_hosts.purge(target)
     }
 
     /// Returns what is to be served with.

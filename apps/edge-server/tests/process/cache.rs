@@ -419,12 +419,14 @@ fn purge_forgets_what_is_named_alone() {
     let origin = origin_of(&scripts);
     let admin = dir.path().join("admin");
     let admin = admin.to_str().unwrap();
-    let (mut server, address) = serve_with(dir.path(), origin.address, "", &["--admin", admin]);
+    let rule = "ignore-query = ['utm_*']";
+    let (mut server, address) = serve_with(dir.path(), origin.address, rule, &["--admin", admin]);
     let is_kept = |(name, _): &(&str, &str)| {
         brief(&get(address, &format!("/app/{name}"), &[])).2 == "edge-server; hit"
     };
     for (target, expected, count) in [
         ("url=https://localhost/app/a", &["a"][..], 1),
+        ("url=https://LOCALHOST/app/%61?utm_x=1", &["a"], 1),
         ("tag=two", &["a", "b"], 2),
         ("prefix=https://localhost/app/d/", &["d/e"], 1),
         ("tag=none", &[], 0),

@@ -1,12 +1,14 @@
 //! Fetch of a response from disk into memory, from where all who wait for it read it.
 
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::HeaderMap;
 use log::debug;
+use log::warn;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -67,7 +69,7 @@ pub async fn read(
     });
     let opened = opening.await.map_err(io::Error::other).and_then(|opened| opened);
     let opened = opened.inspect_err(|e| {
-        debug!("cache: {}: {e}", path.display());
+        report(&path, e);
         disk.forget_file(&path);
     });
     let OpenedFile { head, first, slices } = opened.ok().filter(|file| *file.head.key == **key)?;
@@ -88,7 +90,18 @@ pub async fn read(
     Some(kept)
 }
 
-fn open(path: &std::path::Path) -> io::Result<OpenedFile> {
+/// Tells of a file that is not what was written. One that is not there was purged a moment ago.
+fn report(path: &Path, error: &io::Error) {
+    match error.kind() {
+        io::ErrorKind::NotFound => debug!("cache: {}: {error}", path.display()),
+        _ => warn!(
+            "cache: {}: {error}; its response is fetched again, check the disk",
+            path.display()
+        ),
+    }
+}
+
+fn open(path: &Path) -> io::Result<OpenedFile> {
     let (head, mut slices) = disk_file::read_head(path)?;
     let first = slices.next()?;
     Ok(OpenedFile { head, first, slices })
@@ -103,7 +116,7 @@ impl DiskFill {
                 Ok(Some(slice)) => writer.push(&slice),
                 Ok(None) => break,
                 Err(e) => {
-                    debug!("cache: {}: {e}", path.display());
+                    report(&path, &e);
                     cache.remove(&key, &kept);
                     return disk.forget_file(&path);
                 }

@@ -5,6 +5,7 @@ use std::io;
 use std::io::BufWriter;
 use std::io::Read;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use std::time::UNIX_EPOCH;
@@ -144,7 +145,9 @@ impl DiskSlices {
 /// The disk does not take it, or the body is not whole.
 pub fn write(path: &Path, head: &DiskHead, reader: &SharedBodyReader) -> io::Result<u64> {
     let text = serde_json::to_vec(head)?;
-    let mut file = BufWriter::new(File::create(path)?);
+    // Access rules may keep others from it.
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = BufWriter::new(file);
     file.write_all(MAGIC)?;
     file.write_all(&(text.len() as u32).to_le_bytes())?;
     file.write_all(&crc32fast::hash(&text).to_le_bytes())?;

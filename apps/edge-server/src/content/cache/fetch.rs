@@ -169,6 +169,9 @@ impl CacheFetch {
         if self.kept.is_none() {
             self.kept =
                 disk_fetch::read(&self.cache, &self.settings, &self.key, request.headers()).await;
+            if self.kept.is_some() {
+                self.reason = ForwardReason::Stale;
+            }
             if let Some(answer) = self.fresh_from_disk() {
                 return Ok(land(Some(lead), answer));
             }

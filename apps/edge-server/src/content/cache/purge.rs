@@ -1,6 +1,8 @@
 //! Purge of cached responses: by URL, by what URLs begin with, and by tag.
 
 use crate::content::origin::fields::normalized;
+use crate::content::rules::encode;
+use crate::content::url_path::UrlPath;
 
 /// What is to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +29,11 @@ impl PurgeTarget {
         let key = || {
             let rest = value.strip_prefix("https://").filter(|rest| !rest.is_empty());
             let rest = rest.ok_or(format!("{kind}={value}: write {kind}=https://host/path"))?;
-            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let path = if path.is_empty() { "/" } else { path };
-            Ok::<_, String>(key_of(host, path))
+            let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+            let path = UrlPath::parse(if path.is_empty() { "/" } else { path });
+            let path = path.ok_or(format!("{kind}={value}: write a path without .. and %2f"))?;
+            Ok::<_, String>(key_of(host, &(encode(&path.decoded()) + query)))
         };
         match kind {
             "url" => Ok(Self::Url(key()?)),
@@ -63,6 +67,13 @@ impl PurgeTarget {
     }
 }
 
+/// Returns the authority, the encoded path and the query of a key.
+pub fn parts_of(key: &str) -> (&str, &str, &str) {
+    let (authority, target) = key.split_at(key.find('/').unwrap_or(key.len()));
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    (authority, path, query)
+}
+
 /// Returns the key of a target at a host.
 pub fn key_of(authority: &str, target: &str) -> String {
     format!("{}{target}", normalized(authority))
@@ -92,6 +103,8 @@ mod tests {
             ("url=https://a.example", Some(PurgeTarget::Url("a.example/".to_owned()))),
             ("prefix=https://a.example", Some(PurgeTarget::Prefix("a.example/".to_owned()))),
             ("prefix=https://a:8443/x/", Some(PurgeTarget::Prefix("a:8443/x/".to_owned()))),
+            ("url=https://a/%62//./c?%64", Some(PurgeTarget::Url("a/b/c?%64".to_owned()))),
+            ("url=https://a/../b", None),
             ("tag=news", Some(PurgeTarget::Tag("news".to_owned()))),
             ("all", Some(PurgeTarget::All)),
             ("all=1", None),

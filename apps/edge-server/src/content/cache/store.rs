@@ -47,7 +47,7 @@ const UNSHARED_TIME: Duration = Duration::from_secs(10);
 
 /// Cache of the origins of all hosts.
 pub struct ResponseCache {
-    responses: Cache<Arc<str>, Variants, ByVariantBytes, DefaultHashBuilder, CountedEvictions>,
+    responses: Cache<Arc<str>, Variants, ByVariantBytes, DefaultHashBuilder, OutsideTheLock>,
 
     /// Absent if responses are kept in memory alone.
     disk: OnceLock<Arc<DiskStore>>,
@@ -99,7 +99,7 @@ struct Variants {
 struct ByVariantBytes;
 
 #[derive(Clone)]
-struct CountedEvictions;
+struct OutsideTheLock;
 
 impl Variants {
     fn new(responses: Vec<Arc<CachedResponse>>) -> Self {
@@ -114,13 +114,12 @@ impl Weighter<Arc<str>, Variants> for ByVariantBytes {
     }
 }
 
-impl Lifecycle<Arc<str>, Variants> for CountedEvictions {
-    /// What was evicted, which is freed without the lock.
-    type RequestState = Vec<Variants>;
+impl Lifecycle<Arc<str>, Variants> for OutsideTheLock {
+    /// What was evicted or replaced, which is freed without the lock.
+    type RequestState = Vec<(Arc<str>, Variants)>;
 
-    fn on_evict(&self, evicted: &mut Vec<Variants>, _: Arc<str>, variants: Variants) {
-        counts::count_eviction();
-        evicted.push(variants);
+    fn on_evict(&self, evicted: &mut Self::RequestState, key: Arc<str>, variants: Variants) {
+        evicted.push((key, variants));
     }
 }
 
@@ -138,7 +137,7 @@ impl ResponseCache {
             .expect("all that is needed is there");
         let hasher = DefaultHashBuilder::default();
         Self {
-            responses: Cache::with_options(options, ByVariantBytes, hasher, CountedEvictions),
+            responses: Cache::with_options(options, ByVariantBytes, hasher, OutsideTheLock),
             replacing: Mutex::default(),
             disk: OnceLock::new(),
             unshared: Cache::new(UNSHARED_MAX),
@@ -257,7 +256,7 @@ impl ResponseCache {
             in_memory += variants.responses.len() - rest.len();
             match rest.is_empty() {
                 true => drop(self.responses.remove(&key)),
-                false => self.responses.insert(key, Variants::new(rest)),
+                false => self.put(&key, rest),
             }
         }
         in_memory.max(on_disk)
@@ -296,8 +295,17 @@ impl ResponseCache {
         change(&mut responses);
         match responses.is_empty() {
             true => drop(self.responses.remove(key)),
-            false => self.responses.insert(Arc::clone(key), Variants::new(responses)),
+            false => self.put(key, responses),
         }
+    }
+
+    /// Puts responses in the place of those with the same key, and counts what makes room for them.
+    fn put(&self, key: &Arc<str>, responses: Vec<Arc<CachedResponse>>) {
+        let mut evicted = Vec::new();
+        let variants = Variants::new(responses);
+        self.responses.insert_with_lifecycle(Arc::clone(key), variants, &mut evicted);
+        let others = evicted.iter().filter(|(own, _)| own != key);
+        others.for_each(|_| counts::count_eviction());
     }
 
     fn replacing(&self) -> MutexGuard<'_, ()> {
