@@ -328,18 +328,42 @@ pub enum OriginBalance {
 
 /// Version of HTTP that an origin is spoken to in.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "VersionName")]
 pub enum OriginHttpVersion {
     /// The later one of those that it has, by ALPN; without TLS 1.1.
     #[default]
-    #[serde(rename = "auto")]
     Auto,
-
-    #[serde(rename = "1.1")]
     Http11,
 
     /// Without TLS by prior knowledge.
-    #[serde(rename = "2")]
     Http2,
+}
+
+/// Name of a version, which people write as a number, too.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum VersionName {
+    Text(String),
+    Whole(i64),
+    Decimal(f64),
+}
+
+impl TryFrom<VersionName> for OriginHttpVersion {
+    type Error = String;
+
+    fn try_from(name: VersionName) -> Result<Self, String> {
+        let name = match name {
+            VersionName::Text(name) => name,
+            VersionName::Whole(number) => number.to_string(),
+            VersionName::Decimal(number) => number.to_string(),
+        };
+        match name.as_str() {
+            "auto" => Ok(Self::Auto),
+            "1.1" => Ok(Self::Http11),
+            "2" => Ok(Self::Http2),
+            _ => Err(format!("http-version = '{name}': write 'auto', '1.1' or '2'")),
+        }
+    }
 }
 
 /// How responses of an origin are kept.

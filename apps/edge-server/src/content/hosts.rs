@@ -332,6 +332,7 @@ mod tests {
     fn error_names_file_line_and_host() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("edge.toml");
+        let origin = "[[host.origin]]\nurl = 'http://a'\n";
         let bad_origin = "[[host.origin]]\nurl = 'ftp://a'\n";
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
@@ -349,6 +350,10 @@ mod tests {
             (
                 format!("{root}{named}{bad_origin}"),
                 "[[host]] a.example, line 5, column 1: origin: url = 'ftp://a': write http://host",
+            ),
+            (
+                format!("{root}{named}{origin}{origin}"),
+                "[[host]] a.example, line 7, column 1: origin: gets no request, as an earlier one",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

@@ -9,6 +9,7 @@ use anyhow::ensure;
 use anyhow::Context;
 use globset::Glob;
 use globset::GlobMatcher;
+use hyper::header::HeaderName;
 
 use crate::config::file::CacheRule;
 use crate::config::file::Host;
@@ -103,10 +104,13 @@ impl Default for CacheSettings {
 
 impl CacheSettings {
     fn new(rule: &CacheRule) -> anyhow::Result<Self> {
-        let lifetime = |(status, seconds): (&String, &u32)| {
-            let status: Option<u16> = status.parse().ok();
-            let status = status.filter(|status| (200..600).contains(status));
-            let status = status.with_context(|| "cache: ttl: write a status, such as 404")?;
+        let lifetime = |(name, seconds): (&String, &u32)| {
+            let status: Option<u16> = name.parse().ok();
+            let can_be_kept =
+                |status: &u16| (200..600).contains(status) && ![206, 304].contains(status);
+            let status = status.filter(can_be_kept).with_context(|| {
+                format!("cache: ttl: {name}: write a status of whole responses, such as 404")
+            })?;
             Ok((status, time("ttl", *seconds)?))
         };
         let lifetimes = rule.ttl.iter().flatten().map(lifetime);
@@ -120,7 +124,7 @@ impl CacheSettings {
             stale_if_error: if_error.transpose()?,
             ignored_parameters: patterns("ignore-query", rule.ignore_query.as_deref())?,
             bypass_cookies: patterns("bypass-cookies", rule.bypass_cookies.as_deref())?,
-            bypass_headers: headers.map(|name| name.to_ascii_lowercase().into()).collect(),
+            bypass_headers: headers.map(|name| field_name(name)).collect::<anyhow::Result<_>>()?,
             keeps_set_cookie: rule.keep_set_cookie.unwrap_or_default(),
             heeds_clients: !rule.ignore_client_directives.unwrap_or_default(),
         })
@@ -166,10 +170,18 @@ impl CacheSettings {
 fn patterns(key: &str, names: Option<&[String]>) -> anyhow::Result<Vec<NamePattern>> {
     let pattern = |name: &String| {
         let glob =
-            Glob::new(name).with_context(|| format!("cache: {key} = '{name}': write a name"))?;
+            Glob::new(name).ok().filter(|_| !name.is_empty() && !name.contains(['=', ';', '&']));
+        let glob = glob.with_context(|| format!("cache: {key} = '{name}': write a name"))?;
         Ok(NamePattern(glob.compile_matcher()))
     };
     names.iter().copied().flatten().map(pattern).collect()
+}
+
+fn field_name(name: &str) -> anyhow::Result<Box<str>> {
+    let valid = HeaderName::from_bytes(name.as_bytes()).ok().filter(|_| !name.contains('*'));
+    let valid = valid
+        .with_context(|| format!("cache: bypass-headers = '{name}': write the name of a field"))?;
+    Ok(valid.as_str().into())
 }
 
 fn time(key: &str, seconds: u32) -> anyhow::Result<Duration> {
@@ -190,8 +202,13 @@ mod tests {
     fn error_names_invalid_key() {
         for (toml, named) in [
             ("ttl = { 404 = 10, 200 = 0 }\nstale-if-error = 0", None),
-            ("ttl = { ok = 10 }", Some("cache: ttl: write a status, such as 404")),
-            ("ttl = { 100 = 10 }", Some("cache: ttl: write a status, such as 404")),
+            ("ttl = { ok = 10 }", Some("cache: ttl: ok: write a status of whole responses")),
+            ("ttl = { 100 = 10 }", Some("cache: ttl: 100: write a status of whole responses")),
+            ("ttl = { 206 = 10 }", Some("cache: ttl: 206: write a status of whole responses")),
+            ("bypass-cookies = ['a;b']", Some("cache: bypass-cookies = 'a;b': write a name")),
+            ("ignore-query = ['']", Some("cache: ignore-query = '': write a name")),
+            ("bypass-headers = ['X Y']", Some("cache: bypass-headers = 'X Y': write the name of")),
+            ("bypass-headers = ['x-*']", Some("cache: bypass-headers = 'x-*': write the name of")),
             ("ttl = { 200 = 4000000000 }", Some("cache: ttl = 4000000000: write 0 to 31536000")),
             ("stale-if-error = 4000000000", Some("cache: stale-if-error = 4000000000: write 0")),
             ("ignore-query = ['a[']", Some("cache: ignore-query = 'a[': write a name")),

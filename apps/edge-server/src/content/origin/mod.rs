@@ -20,6 +20,7 @@ pub mod vacancies;
 
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use anyhow::Context;
 use quiche::path_state::PrefixLengths;
 
@@ -48,8 +49,13 @@ impl HostOrigins {
     ///
     /// One line that names the invalid key.
     pub fn new(host: &Host, lengths: PrefixLengths) -> anyhow::Result<Self> {
-        let rules = host.origin.iter().flatten();
-        let origins = rules.map(|rule| PathOrigin::new(rule, lengths).context(rule.position));
+        let rules = || host.origin.iter().flatten();
+        let all = rules().position(|rule| rule.path == "**");
+        if let Some(unreachable) = all.and_then(|all| rules().nth(all + 1)) {
+            let never = "origin: gets no request, as an earlier one has all paths; move it up";
+            return Err(anyhow!(never).context(unreachable.position));
+        }
+        let origins = rules().map(|rule| PathOrigin::new(rule, lengths).context(rule.position));
         Ok(Self(origins.collect::<anyhow::Result<_>>()?))
     }
 

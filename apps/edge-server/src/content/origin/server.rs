@@ -130,6 +130,8 @@ impl OriginServer {
         within("requests-max", requests_max, REQUESTS_MAX)?;
         let count = rule.url.len();
         ensure!(count <= UPSTREAMS_MAX, "origin: url has {count}: write at most {UPSTREAMS_MAX}");
+        let twice = rule.url.iter().enumerate().find(|(at, url)| rule.url[..*at].contains(url));
+        ensure!(twice.is_none(), "origin: url names '{}' twice", twice.map_or("", |(_, url)| url));
         let upstream = |url: &String| Upstream::new(url, rule, connect_time, failures_max);
         let upstreams = rule.url.iter().map(|url| Ok(Arc::new(upstream(url)?)));
         let upstreams: Vec<_> = upstreams.collect::<anyhow::Result<_>>()?;
@@ -301,6 +303,15 @@ mod tests {
                 Some("origin: cannot use ca = '/nonexistent'; na"),
             ),
             ("url = 'a:80'", Some("origin: url = 'a:80': write http://host")),
+            ("url = 'http://a:0'", Some("origin: url = 'http://a:0': write http://host:port")),
+            ("url = 'http://a:99999'", Some("write http://host:port")),
+            ("url = 'http://[::1]'", None),
+            (
+                "url = ['http://a', 'http://b', 'http://a']",
+                Some("origin: url names 'http://a' twice"),
+            ),
+            ("url = 'http://a'\nhttp-version = 2", None),
+            ("url = 'http://a'\nhttp-version = 1.1", None),
             ("url = ['http://a', 'https://b:1']", None),
             ("url = ['http://a', 'b']", Some("origin: url = 'b': write http://host")),
             ("url = ['http://a']\nca = '/x'", Some("origin: ca is for https; leave it out")),

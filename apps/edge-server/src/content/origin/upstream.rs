@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::Context;
+use hyper::http::uri::Authority;
 use hyper::http::uri::Scheme;
 use hyper::Uri;
 use log::info;
@@ -215,6 +216,13 @@ fn address_of(url: &str) -> anyhow::Result<Uri> {
     let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
     let authority = authority.filter(|authority| !authority.host().is_empty());
     let authority = authority.filter(|_| is_root && !url.contains('#'));
+    let has_port = |authority: &Authority| match authority.as_str().rsplit_once(':') {
+        Some((_, port)) if !port.ends_with(']') => {
+            authority.port_u16().is_some_and(|port| port > 0)
+        }
+        _ => true,
+    };
+    let authority = authority.filter(has_port);
     let address = scheme.zip(authority).and_then(|(scheme, authority)| {
         Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build().ok()
     });
