@@ -1,5 +1,5 @@
-// Judges the results of cache-tests: SUITE RESULTS EXPECTED. Prints how many passed, and fails if a
-// required test fails that is not expected to, or one passes that is.
+// Judges the results of cache-tests: SUITE RESULTS EXPECTED. Prints how many passed and which optimal
+// ones did not, and fails if a required test fails that is not expected to, or one passes that is.
 import { readFileSync } from 'node:fs'
 const [suite, resultsFile, expectedFile] = process.argv.slice(2)
 const { default: groups } = await import(`${suite}/tests/index.mjs`)
@@ -9,6 +9,7 @@ const lines = readFileSync(expectedFile, 'utf8').split('\n').filter(line => line
 const expected = new Set(lines.map(line => line.split(' ')[0]))
 const counts = {}
 const wrong = []
+const missed = []
 for (const test of groups.flatMap(group => group.tests)) {
   const kind = test.kind ?? 'required'
   if (test.browser_only || kind === 'check') continue
@@ -18,6 +19,7 @@ for (const test of groups.flatMap(group => group.tests)) {
   const isOpen = result === resultTypes.dependency_fail
   counts[kind] ??= { passed: 0, failed: 0 }
   counts[kind][passes ? 'passed' : 'failed'] += isOpen ? 0 : 1
+  if (kind === 'optimal' && !passes && !isOpen) missed.push(test.id)
   if (kind === 'required' && !isOpen && passes === expected.has(test.id)) {
     wrong.push(`${test.id} ${passes ? 'passes, take it from the list' : `fails: ${results[test.id]}`}`)
   }
@@ -25,5 +27,6 @@ for (const test of groups.flatMap(group => group.tests)) {
 for (const [kind, { passed, failed }] of Object.entries(counts)) {
   console.log(`${kind}: ${passed} passed, ${failed} failed`)
 }
+console.log(`optimal that fail: ${missed.join(', ')}`)
 for (const line of wrong) console.error(`error: ${line}`)
 process.exit(wrong.length ? 1 : 0)
