@@ -489,7 +489,7 @@ fn response_on_disk_survives_a_kill_and_a_torn_one_is_not_used() {
 }
 
 #[test]
-fn next_process_has_the_folder_once_the_old_one_ends() {
+fn next_process_confirms_what_the_old_one_has_left() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<_> = (0..40).map(|number| format!("/app/{number}")).collect();
     let origin =
@@ -509,9 +509,14 @@ fn next_process_has_the_folder_once_the_old_one_ends() {
         let name = left.next().unwrap();
         let (status, text, cache_status) = brief(&get(address, name, &[]));
         assert_eq!((status, &text), (200, name));
-        cache_status.ends_with("hit")
+        cache_status.ends_with("fwd=stale; stored")
     });
     assert!(new.stop().success());
+    // A later one does not know either what was purged meanwhile.
+    let (mut later, address) = serve_with(dir.path(), origin.address, "", &more);
+    let name = left.next().unwrap();
+    expect(&get(address, name, &[]), 200, name, "fwd=stale; stored");
+    assert!(later.stop().success());
 }
 
 /// Returns the body of a target that names its length.

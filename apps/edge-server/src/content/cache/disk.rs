@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -23,10 +24,13 @@ use std::sync::MutexGuard;
 use std::sync::Once;
 use std::sync::PoisonError;
 use std::thread;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use log::debug;
 use log::warn;
+use quiche::clock;
 use rustix::fs::FlockOperation;
 
 use crate::config::preflight;
@@ -39,6 +43,10 @@ use crate::content::cache::vary::RequestFields;
 
 /// Name of the file that the process with the folder has locked.
 const LOCK: &str = "lock";
+
+/// Name of the file with the time, in milliseconds since 1970, when two processes last had the folder's
+/// responses.
+const OVERLAP: &str = "overlap";
 
 /// Suffix of files that are not whole yet.
 const PARTIAL: &str = ".partial";
@@ -57,6 +65,10 @@ pub struct DiskStore {
 
     /// No other process has the folder any longer.
     is_ours: AtomicBool,
+
+    /// End of the last overlap of two processes, in milliseconds since 1970. What is older may have been
+    /// purged, or replaced, by the one that did not have the folder.
+    overlap_ms: AtomicU64,
 }
 
 /// What the thread of the store is to do.
@@ -103,13 +115,19 @@ impl DiskStore {
         let (index, queued_writes) = (Mutex::default(), AtomicUsize::default());
         let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
         let (dir, is_ours) = (dir.to_owned(), AtomicBool::new(locked.is_ok()));
-        let store = Arc::new(Self { dir, bytes_max, index, jobs, queued_writes, is_ours });
+        let overlap = fs::read_to_string(dir.join(OVERLAP)).ok();
+        let overlap_ms = AtomicU64::new(overlap.and_then(|ms| ms.parse().ok()).unwrap_or(0));
+        let store =
+            Arc::new(Self { dir, bytes_max, index, jobs, queued_writes, is_ours, overlap_ms });
         let weak = Arc::downgrade(&store);
         let run = move || {
             if let Err(e) = rustix::fs::flock(&lock, FlockOperation::LockExclusive) {
                 return warn!("cache: cannot lock --cache-dir: {e}");
             }
             if let Some(store) = weak.upgrade() {
+                if !store.is_ours.load(Ordering::Relaxed) {
+                    store.end_overlap();
+                }
                 store.is_ours.store(true, Ordering::Relaxed);
                 store.scan();
             }
@@ -119,6 +137,20 @@ impl DiskStore {
         };
         thread::Builder::new().name("cache-disk".into()).spawn(run)?;
         Ok(store)
+    }
+
+    /// Notes that another process had the folder until now.
+    fn end_overlap(&self) {
+        let ms = ms_since_1970(clock::wall_now());
+        self.overlap_ms.store(ms, Ordering::Relaxed);
+        if let Err(e) = fs::write(self.dir.join(OVERLAP), ms.to_string()) {
+            warn_once(&e);
+        }
+    }
+
+    /// Returns whether a response that was received then is to be confirmed before it is used.
+    pub fn is_to_be_confirmed(&self, received: SystemTime) -> bool {
+        ms_since_1970(received) <= self.overlap_ms.load(Ordering::Relaxed)
     }
 
     /// Returns whether the folder is being read.
@@ -249,6 +281,10 @@ impl DiskStore {
         self.make_room();
         Ok(())
     }
+}
+
+fn ms_since_1970(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 /// Returns whether a file has a name that the store gives.

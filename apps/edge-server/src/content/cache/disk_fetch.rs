@@ -75,7 +75,11 @@ pub async fn read(
     let OpenedFile { head, first, slices } = opened.ok().filter(|file| *file.head.key == **key)?;
     let reserved = cache.reserve(head.length)?;
     let (body, writer) = SharedBody::new(Some(head.length), cache.held());
-    let kept = CachedResponse::new(head.received(), head.selecting(), body, settings);
+    let mut kept = CachedResponse::new(head.received(), head.selecting(), body, settings);
+    if disk.is_to_be_confirmed(kept.freshness.received) {
+        kept.freshness.is_unvalidated = true;
+        kept.freshness.must_revalidate = true;
+    }
     let kept = Arc::new(kept);
     cache.insert(key, &kept);
     if cache.generation() != generation {

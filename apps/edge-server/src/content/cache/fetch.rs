@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http_body::Body as _;
+use hyper::body::Incoming;
 use hyper::header::HeaderName;
 use hyper::header::AGE;
 use hyper::header::AUTHORIZATION;
@@ -11,9 +12,12 @@ use hyper::header::CACHE_CONTROL;
 use hyper::header::COOKIE;
 use hyper::header::EXPIRES;
 use hyper::header::SET_COOKIE;
+use hyper::header::TRANSFER_ENCODING;
 use hyper::header::VARY;
 use hyper::Method;
 use hyper::Request;
+use hyper::Response;
+use hyper::Version;
 use log::debug;
 use quiche::clock;
 
@@ -373,6 +377,7 @@ impl CacheFetch {
         let credentials = credentials_of(request);
         let is_storable = !self.directives.has("no-store")
             && !head.lacks_rules
+            && tells_its_end(&fetched.response.response)
             && request.method() == Method::GET
             && storability::is_storable(head.status, &head.fields, credentials, settings);
         let selecting = SelectingFields::of(&head.fields, request.headers());
@@ -490,6 +495,14 @@ impl FetchSource {
         };
         Ok(Box::new(Fetched { head, response, permit }))
     }
+}
+
+/// Returns whether a body that is cut off can be told from a whole one: over HTTP/1.1, the end of the
+/// connection may be either (RFC 9112, 6.3).
+fn tells_its_end(response: &Response<Incoming>) -> bool {
+    response.version() == Version::HTTP_2
+        || response.body().size_hint().exact().is_some()
+        || response.headers().contains_key(TRANSFER_ENCODING)
 }
 
 fn credentials_of(request: &Request<OriginContent>) -> Credentials {

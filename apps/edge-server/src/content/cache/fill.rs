@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http_body::Body as _;
 use hyper::body::Incoming;
+use hyper::Version;
 use log::debug;
 use quiche::clock;
 use tokio::time::timeout;
@@ -51,7 +52,8 @@ impl Fill {
     ) {
         let _permit = permit;
         let OriginResponse { response, exchange } = response;
-        let outcome = match self.copy(response.into_body(), body_time).await {
+        let is_http2 = response.version() == Version::HTTP_2;
+        let outcome = match self.copy(response.into_body(), is_http2, body_time).await {
             FillEnd::Complete => {
                 exchange.complete();
                 OriginOutcome::Complete
@@ -79,7 +81,12 @@ impl Fill {
         if is_short { OriginOutcome::Broken } else { outcome }.count();
     }
 
-    async fn copy(&mut self, mut content: Incoming, body_time: Duration) -> FillEnd {
+    async fn copy(
+        &mut self,
+        mut content: Incoming,
+        is_http2: bool,
+        body_time: Duration,
+    ) -> FillEnd {
         let mut filled = 0;
         loop {
             if self.writer.room().await.is_err() {
@@ -87,6 +94,10 @@ impl Fill {
             }
             let next = poll_fn(|cx| Pin::new(&mut content).poll_frame(cx));
             let broken = match timeout(body_time, next).await {
+                // To hyper, a stream that is reset without an error has ended.
+                Ok(None) if is_http2 && !content.is_end_stream() => {
+                    "the stream is reset".to_owned()
+                }
                 Ok(None) => return FillEnd::Complete,
                 Ok(Some(Ok(frame))) => {
                     // Trailers are left out.
