@@ -19,9 +19,12 @@ const OWN_FIELDS: [&str; 6] =
 /// The most fields that a response may name.
 const FIELDS_MAX: usize = 8;
 
+/// Name of a field, and the value that a request has, if it has one.
+type NameAndValue = (Box<str>, Option<Vec<u8>>);
+
 /// Fields of the request that a response is for, and their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SelectingFields(Box<[(Box<str>, Option<Vec<u8>>)]>);
+pub struct SelectingFields(Box<[NameAndValue]>);
 
 /// Fields of a request.
 pub trait RequestFields {
@@ -85,9 +88,7 @@ impl SelectingFields {
 
     /// Returns the bytes of names and values.
     pub fn bytes(&self) -> usize {
-        let bytes = |(name, value): &(Box<str>, Option<Vec<u8>>)| {
-            name.len() + value.as_ref().map_or(0, Vec::len)
-        };
+        let bytes = |(name, value): &NameAndValue| name.len() + value.as_ref().map_or(0, Vec::len);
         self.0.iter().map(bytes).sum()
     }
 }
