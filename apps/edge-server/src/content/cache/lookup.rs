@@ -51,7 +51,6 @@ pub fn look_up(
         Method::Head => FetchMode::Head,
         // Others would wait for a response that they do not get.
         _ if directives.has("no-store") || cache.is_unshared(&key, now) => FetchMode::Own,
-        _ if request.raw_values("authorization").next().is_some() => FetchMode::Own,
         _ => FetchMode::Shared,
     };
     let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
