@@ -374,6 +374,10 @@ pub struct CacheRule {
     #[serde(rename = "object-bytes-max")]
     pub object_bytes_max: Option<u64>,
 
+    /// Length of the slices in which long responses are kept, in bytes.
+    #[serde(rename = "slice-bytes")]
+    pub slice_bytes: Option<u64>,
+
     /// How long responses are fresh that do not say it, in seconds, by status.
     pub ttl: Option<BTreeMap<String, u32>>,
 

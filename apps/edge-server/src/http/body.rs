@@ -16,6 +16,7 @@ use crate::http::body_stream::StreamWait;
 use crate::http::field::Field;
 use crate::http::open_file::OpenFile;
 use crate::http::shared_body::SharedBodyReader;
+use crate::http::sliced_body::SlicedReader;
 
 /// Length of the pattern that `/bytes/N` repeats, in bytes. It must be a power of two.
 const PATTERN_BYTES: usize = 1 << 16;
@@ -50,6 +51,9 @@ pub enum BodySource {
 
     /// Bytes that are kept for others, too, and may still come.
     Shared(SharedBodyReader),
+
+    /// Bytes that are kept so in slices.
+    Sliced(SlicedReader),
 }
 
 /// Body of a response: ranges of a source, with text between them in a multipart body.
@@ -136,10 +140,10 @@ impl Body {
         Self::of(BodySource::Stream(stream), 0..u64::MAX)
     }
 
-    /// Returns a body of all that a shared one has, of this length, if it is known.
-    pub fn of_shared(reader: SharedBodyReader) -> Self {
-        let length = reader.length().unwrap_or(u64::MAX);
-        Self::of(BodySource::Shared(reader), 0..length)
+    /// Returns a body of all that a source has, whose end may not be known.
+    pub fn whole(source: BodySource) -> Self {
+        let length = source.length().unwrap_or(u64::MAX);
+        Self::of(source, 0..length)
     }
 
     /// Returns a body of several ranges of `source`, each preceded by its text; `end` follows the
@@ -197,6 +201,7 @@ impl Body {
         match &self.source {
             BodySource::Stream(stream) => stream.queued_bytes(),
             BodySource::Shared(reader) => reader.queued_bytes(),
+            BodySource::Sliced(reader) => reader.queued_bytes(),
             _ => 0,
         }
     }
@@ -232,6 +237,7 @@ impl Body {
         match (&self.source, &self.parts) {
             (BodySource::Stream(stream), _) => stream.release(offset),
             (BodySource::Shared(reader), Parts::One(range)) => reader.release(range.start + offset),
+            (BodySource::Sliced(reader), Parts::One(range)) => reader.release(range.start + offset),
             _ => (),
         }
         self.fetched.take_if(|fetched| fetched.from(offset).is_none());
@@ -285,6 +291,16 @@ impl Part {
 }
 
 impl BodySource {
+    /// Returns the length of what is kept for others, too, if it is known by now.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Self::Shared(reader) => reader.length(),
+            Self::Sliced(reader) => Some(reader.length()),
+            Self::Memory(text) => Some(text.len() as u64),
+            Self::File(_) | Self::Pattern | Self::Stream(_) => None,
+        }
+    }
+
     /// Returns at most `bytes_max` bytes of a range. Reads from a file only if that does not block.
     ///
     /// # Errors
@@ -324,6 +340,11 @@ impl BodySource {
             }),
             Self::Shared(_) if bytes_max == 0 => Ok(Chunk::Ready(Bytes::new())),
             Self::Shared(reader) => Ok(match reader.from(offset, bytes_max)? {
+                Some(bytes) => Chunk::Ready(bytes),
+                None => Chunk::Pending(PendingChunk::Stream(reader.wait(offset))),
+            }),
+            Self::Sliced(_) if bytes_max == 0 => Ok(Chunk::Ready(Bytes::new())),
+            Self::Sliced(reader) => Ok(match reader.from(range, bytes_max)? {
                 Some(bytes) => Chunk::Ready(bytes),
                 None => Chunk::Pending(PendingChunk::Stream(reader.wait(offset))),
             }),

@@ -15,3 +15,4 @@ pub mod request_summary;
 pub mod response;
 pub mod response_rate;
 pub mod shared_body;
+pub mod sliced_body;

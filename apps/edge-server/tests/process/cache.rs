@@ -1,5 +1,8 @@
 //! Cache of origins over HTTP/3, HTTP/2 and HTTP/1.1, with an origin that counts its requests.
 
+mod invalidations;
+mod slices;
+
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;

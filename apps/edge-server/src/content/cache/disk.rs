@@ -38,6 +38,7 @@ use crate::content::cache::disk_file;
 use crate::content::cache::disk_file::DiskHead;
 use crate::content::cache::disk_index::DiskIndex;
 use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::purge::PurgeTarget;
 use crate::content::cache::vary::RequestFields;
 
@@ -81,8 +82,8 @@ struct DiskWrite {
     key: Arc<str>,
     response: Arc<CachedResponse>,
 
-    /// Purges before the response was fetched: after another one it may be out of date.
-    purges: u64,
+    /// When the response was fetched: after a purge it may be out of date.
+    mark: InvalidationMark,
 }
 
 /// Checks whether a folder could be used.
@@ -158,9 +159,9 @@ impl DiskStore {
         self.is_ours.load(Ordering::Relaxed) && !self.index().is_open()
     }
 
-    /// Returns the number of purges so far.
-    pub fn purges(&self) -> u64 {
-        self.index().purges()
+    /// Returns the mark of a response that is not forgotten yet.
+    pub fn mark(&self, key: &str) -> InvalidationMark {
+        self.index().invalidations.mark(key)
     }
 
     /// Returns the file with the response to a request, if there is one.
@@ -168,9 +169,9 @@ impl DiskStore {
         self.index().find(key, request).map(|name| self.path(&name))
     }
 
-    /// Has a response written, unless another process has the folder, too many wait, or there was a purge
-    /// meanwhile.
-    pub fn write(&self, key: &Arc<str>, response: &Arc<CachedResponse>, purges: u64) {
+    /// Has a response written, unless another process has the folder, too many wait, or it was forgotten
+    /// since the mark.
+    pub fn write(&self, key: &Arc<str>, response: &Arc<CachedResponse>, mark: InvalidationMark) {
         if !self.is_ours.load(Ordering::Relaxed) {
             return;
         }
@@ -179,13 +180,12 @@ impl DiskStore {
             return debug!("cache: the disk is slow; {key} stays in memory alone");
         }
         let (key, response) = (Arc::clone(key), Arc::clone(response));
-        self.send(DiskJob::Write(Box::new(DiskWrite { key, response, purges })));
+        self.send(DiskJob::Write(Box::new(DiskWrite { key, response, mark })));
     }
 
     /// Forgets responses. Returns how many there were.
     pub fn forget(&self, target: &PurgeTarget) -> usize {
-        let names = self.index().purge(target);
-        let count = names.len();
+        let (names, count) = self.index().purge(target);
         self.send(DiskJob::Remove(names));
         count
     }
@@ -256,8 +256,10 @@ impl DiskStore {
     }
 
     fn try_write(&self, write: &DiskWrite) -> io::Result<()> {
-        let DiskWrite { key, response, purges } = write;
-        let Some(reader) = response.body.reader().filter(|_| self.purges() == *purges) else {
+        let DiskWrite { key, response, mark } = write;
+        let is_current =
+            |index: &DiskIndex| index.invalidations.is_current(*mark, key, response.tags());
+        let Some(reader) = response.body.reader().filter(|_| is_current(&self.index())) else {
             return Ok(());
         };
         let head = DiskHead::of(key, response, &reader)?;
@@ -269,7 +271,7 @@ impl DiskStore {
         fs::rename(&partial, &whole)?;
         let is_current = {
             let mut index = self.index();
-            let is_current = index.purges() == *purges;
+            let is_current = is_current(&index);
             if is_current {
                 index.insert(&name, &head, bytes);
             }

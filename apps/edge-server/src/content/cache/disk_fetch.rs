@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::content::cache::disk::DiskStore;
 use crate::content::cache::disk_file;
 use crate::content::cache::disk_file::DiskHead;
-use crate::content::cache::disk_file::DiskSlices;
+use crate::content::cache::disk_file::DiskPieces;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::rules::CacheSettings;
 use crate::content::cache::store::MemoryReservation;
@@ -27,11 +27,11 @@ use crate::http::shared_body::SharedBodyWriter;
 const SCAN_NAP: Duration = Duration::from_millis(10);
 const SCAN_NAPS_MAX: u32 = 200;
 
-/// A file whose head and first slice are right.
+/// A file whose head and first piece are right.
 struct OpenedFile {
     head: DiskHead,
     first: Option<Vec<u8>>,
-    slices: DiskSlices,
+    pieces: DiskPieces,
 }
 
 /// Body of a file that is read.
@@ -42,7 +42,7 @@ struct DiskFill {
     key: Arc<str>,
     kept: Arc<CachedResponse>,
     writer: SharedBodyWriter,
-    slices: DiskSlices,
+    pieces: DiskPieces,
     reserved: MemoryReservation,
 }
 
@@ -61,7 +61,7 @@ pub async fn read(
         }
         sleep(SCAN_NAP).await;
     }
-    let generation = cache.generation();
+    let mark = cache.invalidations.mark(key);
     let path = disk.find(key, request)?;
     let opening = spawn_blocking({
         let path = path.clone();
@@ -72,24 +72,23 @@ pub async fn read(
         report(&path, e);
         disk.forget_file(&path);
     });
-    let OpenedFile { head, first, slices } = opened.ok().filter(|file| *file.head.key == **key)?;
+    let OpenedFile { head, first, pieces } = opened.ok().filter(|file| *file.head.key == **key)?;
     let reserved = cache.reserve(head.length)?;
     let (body, writer) = SharedBody::new(Some(head.length), cache.held());
     let mut kept = CachedResponse::new(head.received(), head.selecting(), body, settings);
+    kept.slices = head.slices;
     if disk.is_to_be_confirmed(kept.freshness.received) {
         kept.freshness.is_unvalidated = true;
         kept.freshness.must_revalidate = true;
     }
     let kept = Arc::new(kept);
-    cache.insert(key, &kept);
-    if cache.generation() != generation {
-        cache.remove(key, &kept);
+    if !cache.insert_if_current(key, &kept, mark) {
         return None;
     }
-    first.iter().for_each(|slice| writer.push(slice));
+    first.iter().for_each(|piece| writer.push(piece));
     let (cache, disk, key) = (Arc::clone(cache), Arc::clone(disk), Arc::clone(key));
     let own = Arc::clone(&kept);
-    let fill = DiskFill { cache, disk, path, key, kept: own, writer, slices, reserved };
+    let fill = DiskFill { cache, disk, path, key, kept: own, writer, pieces, reserved };
     drop(spawn_blocking(move || fill.run()));
     Some(kept)
 }
@@ -106,18 +105,18 @@ fn report(path: &Path, error: &io::Error) {
 }
 
 fn open(path: &Path) -> io::Result<OpenedFile> {
-    let (head, mut slices) = disk_file::read_head(path)?;
-    let first = slices.next()?;
-    Ok(OpenedFile { head, first, slices })
+    let (head, mut pieces) = disk_file::read_head(path)?;
+    let first = pieces.next()?;
+    Ok(OpenedFile { head, first, pieces })
 }
 
 impl DiskFill {
     fn run(self) {
-        let Self { cache, disk, path, key, kept, writer, mut slices, reserved } = self;
+        let Self { cache, disk, path, key, kept, writer, mut pieces, reserved } = self;
         let _reserved = reserved;
         loop {
-            match slices.next() {
-                Ok(Some(slice)) => writer.push(&slice),
+            match pieces.next() {
+                Ok(Some(piece)) => writer.push(&piece),
                 Ok(None) => break,
                 Err(e) => {
                     report(&path, &e);

@@ -1,4 +1,4 @@
-//! File of a cached response: a head in JSON, and the body in slices with checksums.
+//! File of a cached response: a head in JSON, and the body in pieces with checksums.
 
 use std::fs::File;
 use std::io;
@@ -18,18 +18,19 @@ use crate::content::cache::entry;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::entry::ReceivedHead;
 use crate::content::cache::freshness::ExchangeTimes;
+use crate::content::cache::slices::SliceLayout;
 use crate::content::cache::vary::SelectingFields;
 use crate::http::response::Field;
 use crate::http::shared_body::SharedBodyReader;
 
 /// What a file begins with: another version of the program may have another format.
-const MAGIC: &[u8; 16] = b"edge cache v1\r\n\0";
+const MAGIC: &[u8; 16] = b"edge cache v2\r\n\0";
 
 /// Length of a file's name: hexadecimal digits of a digest.
 pub const NAME_BYTES: usize = 32;
 
-/// Length of a slice of the body, in bytes.
-const SLICE_BYTES: usize = 1 << 20;
+/// Length of a piece of the body, in bytes.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The longest head, in bytes.
 const HEAD_BYTES_MAX: u32 = 4 << 20;
@@ -44,14 +45,15 @@ pub struct DiskHead {
     pub sent_ms: u64,
     pub received_ms: u64,
     pub selecting: Vec<(String, Option<String>)>,
+    pub slices: Option<SliceLayout>,
     pub length: u64,
 
-    /// Of each slice of the body.
+    /// Of each piece of the body.
     pub checksums: Vec<u32>,
 }
 
-/// Slices of a body that are still to be read.
-pub struct DiskSlices {
+/// Pieces of a body that are still to be read.
+pub struct DiskPieces {
     file: File,
     left: u64,
     checksums: std::vec::IntoIter<u32>,
@@ -64,7 +66,7 @@ impl DiskHead {
     ///
     /// The body is not whole.
     pub fn of(key: &str, response: &CachedResponse, reader: &SharedBodyReader) -> io::Result<Self> {
-        let CachedResponse { status, fields, date, freshness, selecting, .. } = response;
+        let CachedResponse { status, fields, date, freshness, selecting, slices, .. } = response;
         let length = reader.length().ok_or(io::ErrorKind::UnexpectedEof)?;
         let fields = fields.iter().map(|field| (field.name.to_string(), field.value.to_string()));
         let ms = |at: std::time::SystemTime| {
@@ -78,6 +80,7 @@ impl DiskHead {
             sent_ms: ms(freshness.sent),
             received_ms: ms(freshness.received),
             selecting: selecting.to_list(),
+            slices: *slices,
             length,
             checksums: checksums(reader, length)?,
         })
@@ -118,8 +121,8 @@ impl DiskHead {
     }
 }
 
-impl DiskSlices {
-    /// Reads the next slice, `None` at the end.
+impl DiskPieces {
+    /// Reads the next piece, `None` at the end.
     ///
     /// # Errors
     ///
@@ -128,11 +131,11 @@ impl DiskSlices {
         let Some(checksum) = self.checksums.next() else {
             return Ok(None);
         };
-        let mut slice = vec![0; self.left.min(SLICE_BYTES as u64) as usize];
-        self.file.read_exact(&mut slice)?;
-        self.left -= slice.len() as u64;
-        match crc32fast::hash(&slice) == checksum {
-            true => Ok(Some(slice)),
+        let mut piece = vec![0; self.left.min(PIECE_BYTES as u64) as usize];
+        self.file.read_exact(&mut piece)?;
+        self.left -= piece.len() as u64;
+        match crc32fast::hash(&piece) == checksum {
+            true => Ok(Some(piece)),
             false => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -162,12 +165,12 @@ pub fn write(path: &Path, head: &DiskHead, reader: &SharedBodyReader) -> io::Res
     Ok((MAGIC.len() + 8 + text.len()) as u64 + head.length)
 }
 
-/// Reads the head of a file, and returns the slices that follow it.
+/// Reads the head of a file, and returns the pieces that follow it.
 ///
 /// # Errors
 ///
 /// It cannot be read, or is not what was written.
-pub fn read_head(path: &Path) -> io::Result<(DiskHead, DiskSlices)> {
+pub fn read_head(path: &Path) -> io::Result<(DiskHead, DiskPieces)> {
     let mut file = File::open(path)?;
     let mut start = [0; MAGIC.len() + 8];
     file.read_exact(&mut start)?;
@@ -187,12 +190,12 @@ pub fn read_head(path: &Path) -> io::Result<(DiskHead, DiskSlices)> {
     let head: DiskHead = serde_json::from_slice(&text)?;
     let checksums = head.checksums.clone().into_iter();
     let is_whole = file.metadata()?.len() == (start.len() + text.len()) as u64 + head.length;
-    let slices = head.length.div_ceil(SLICE_BYTES as u64) == checksums.len() as u64;
-    if !is_whole || !slices {
+    let pieces = head.length.div_ceil(PIECE_BYTES as u64) == checksums.len() as u64;
+    if !is_whole || !pieces {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let left = head.length;
-    Ok((head, DiskSlices { file, left, checksums }))
+    Ok((head, DiskPieces { file, left, checksums }))
 }
 
 fn checksums(reader: &SharedBodyReader, length: u64) -> io::Result<Vec<u32>> {
@@ -202,8 +205,8 @@ fn checksums(reader: &SharedBodyReader, length: u64) -> io::Result<Vec<u32>> {
         let bytes = block(reader, at)?;
         hasher.update(&bytes);
         at += bytes.len() as u64;
-        // Slices are whole blocks.
-        if at % SLICE_BYTES as u64 == 0 || at == length {
+        // Pieces are whole blocks.
+        if at % PIECE_BYTES as u64 == 0 || at == length {
             checksums.push(std::mem::take(&mut hasher).finalize());
         }
     }
@@ -239,18 +242,18 @@ mod tests {
     fn file_gives_back_what_was_written_and_no_torn_data() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        for length in [0, 1, SLICE_BYTES, SLICE_BYTES + 1] {
+        for length in [0, 1, PIECE_BYTES, PIECE_BYTES + 1] {
             let body: Vec<_> = (0..length).map(|at| (at % 249) as u8).collect();
             let response = response(&body);
             let reader = response.body.reader().unwrap();
             let head = DiskHead::of("a/b", &response, &reader).unwrap();
             let bytes = write(&path, &head, &reader).unwrap();
             assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
-            let (read, mut slices) = read_head(&path).unwrap();
+            let (read, mut pieces) = read_head(&path).unwrap();
             assert_eq!((read.key.as_str(), read.tags()), ("a/b", vec!["t".into(), "u".to_owned()]));
             let mut whole = Vec::new();
-            while let Some(slice) = slices.next().unwrap() {
-                whole.extend(slice);
+            while let Some(piece) = pieces.next().unwrap() {
+                whole.extend(piece);
             }
             assert!(whole == body, "{length}");
             let good = std::fs::read(&path).unwrap();
@@ -258,8 +261,8 @@ mod tests {
                 let mut torn = good.clone();
                 torn[at] ^= 1;
                 std::fs::write(&path, &torn).unwrap();
-                let read = read_head(&path).and_then(|(_, mut slices)| {
-                    while slices.next()?.is_some() {}
+                let read = read_head(&path).and_then(|(_, mut pieces)| {
+                    while pieces.next()?.is_some() {}
                     Ok(())
                 });
                 assert!(read.is_err(), "{length} {at}");

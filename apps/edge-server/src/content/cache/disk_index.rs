@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use crate::content::cache::disk_file::DiskHead;
+use crate::content::cache::invalidation_log::InvalidationLog;
 use crate::content::cache::purge::PurgeTarget;
+use crate::content::cache::slices;
 use crate::content::cache::vary::RequestFields;
 use crate::content::cache::vary::SelectingFields;
 
@@ -22,7 +24,9 @@ pub struct DiskIndex {
     uses: BTreeMap<u64, Box<str>>,
     next_use: u64,
     bytes: u64,
-    purges: u64,
+
+    /// What was forgotten, by a purge or as another response is newer.
+    pub invalidations: InvalidationLog,
 
     /// The folder has been read.
     is_open: bool,
@@ -89,9 +93,10 @@ impl DiskIndex {
         Some(name)
     }
 
-    /// Removes what is meant. Returns the names of the files.
-    pub fn purge(&mut self, target: &PurgeTarget) -> Vec<Box<str>> {
-        self.purges += 1;
+    /// Removes what is meant. Returns the names of the files, and how many responses they have: slices are not
+    /// counted.
+    pub fn purge(&mut self, target: &PurgeTarget) -> (Vec<Box<str>>, usize) {
+        self.invalidations.add(target);
         if !self.is_open {
             match self.early_purges.len() < EARLY_PURGES_MAX {
                 true => self.early_purges.push(target.clone()),
@@ -105,7 +110,7 @@ impl DiskIndex {
     pub fn open(&mut self) -> Vec<Box<str>> {
         self.is_open = true;
         let purges = std::mem::take(&mut self.early_purges);
-        purges.iter().flat_map(|target| self.take(target)).collect()
+        purges.iter().flat_map(|target| self.take(target).0).collect()
     }
 
     /// Returns whether the folder has been read.
@@ -113,12 +118,7 @@ impl DiskIndex {
         self.is_open
     }
 
-    /// Returns how many purges there were.
-    pub fn purges(&self) -> u64 {
-        self.purges
-    }
-
-    fn take(&mut self, target: &PurgeTarget) -> Vec<Box<str>> {
+    fn take(&mut self, target: &PurgeTarget) -> (Vec<Box<str>>, usize) {
         let names = match target {
             PurgeTarget::Url(url) => self.names.get(url.as_str()).cloned().unwrap_or_default(),
             _ => {
@@ -129,8 +129,12 @@ impl DiskIndex {
                 meant.map(|(name, _)| name.clone()).collect()
             }
         };
+        let is_response = |name: &&Box<str>| {
+            self.entries.get(*name).is_some_and(|own| !slices::is_slice(&own.key))
+        };
+        let responses = names.iter().filter(is_response).count();
         names.iter().for_each(|name| self.remove(name));
-        names
+        (names, responses)
     }
 }
 
@@ -172,7 +176,7 @@ mod tests {
             let target = PurgeTarget::parse(target).unwrap();
             let mut read = index();
             assert!(read.open().is_empty());
-            assert_eq!(read.purge(&target).len(), 3 - left.len(), "{target:?}");
+            assert_eq!(read.purge(&target).1, 3 - left.len(), "{target:?}");
             assert_eq!(found(&mut read), left, "{target:?}");
             let mut early = DiskIndex::default();
             early.purge(&target);

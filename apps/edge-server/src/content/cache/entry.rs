@@ -1,6 +1,7 @@
 //! Cached response: its head, what selects it among others, and a body that may still come.
 
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::content::cache::freshness::value;
@@ -8,6 +9,7 @@ use crate::content::cache::freshness::values;
 use crate::content::cache::freshness::ExchangeTimes;
 use crate::content::cache::freshness::Freshness;
 use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::slices::SliceLayout;
 use crate::content::cache::vary::SelectingFields;
 use crate::http::response::Field;
 use crate::http::shared_body::SharedBody;
@@ -17,6 +19,9 @@ const ENTRY_BYTES: u64 = 600;
 
 /// What a field takes besides its texts, in bytes.
 const FIELD_BYTES: usize = 64;
+
+/// Age at which a date is a strong validator (RFC 9110, 8.8.2.2).
+const STRONG_AFTER: Duration = Duration::from_secs(60);
 
 /// Fields that a 304 does not change: they are of the body that is kept (RFC 9111, 3.2).
 const BODY_FIELDS: [&str; 5] =
@@ -33,6 +38,9 @@ pub struct CachedResponse {
     pub freshness: Freshness,
     pub selecting: SelectingFields,
     pub body: Arc<SharedBody>,
+
+    /// Slices that have its body, which it is without then.
+    pub slices: Option<SliceLayout>,
 }
 
 /// Head of a response as it came.
@@ -57,7 +65,7 @@ impl CachedResponse {
     ) -> Self {
         let ReceivedHead { status, fields, date, times, .. } = head;
         let freshness = Freshness::of(status, &fields, date.as_deref(), times, settings);
-        Self { status, fields, date, freshness, selecting, body }
+        Self { status, fields, date, freshness, selecting, body, slices: None }
     }
 
     /// Returns the response as a 304 with this head changes it (RFC 9111, 4.3.4).
@@ -70,7 +78,8 @@ impl CachedResponse {
         let mut kept: Vec<_> = self.fields.iter().filter(is_kept).cloned().collect();
         kept.append(&mut fields);
         let head = ReceivedHead { status: self.status, fields: kept, date, times, lacks_rules };
-        Self::new(head, self.selecting.clone(), Arc::clone(&self.body), settings)
+        let new = Self::new(head, self.selecting.clone(), Arc::clone(&self.body), settings);
+        Self { slices: self.slices, ..new }
     }
 
     /// Returns its entity tag.
@@ -81,6 +90,27 @@ impl CachedResponse {
     /// Returns when its content changed, as the field has it.
     pub fn last_modified(&self) -> Option<&str> {
         value(&self.fields, "last-modified").map(str::trim)
+    }
+
+    /// Returns what tells whether bytes are of this response (RFC 9110, 13.1.5): the entity tag, unless it is
+    /// weak, and when its content changed, unless that may not have been the last time.
+    pub fn strong_validators(&self) -> impl Iterator<Item = &str> {
+        let etag = self.etag().filter(|etag| !etag.starts_with("W/"));
+        let parse = |text: &str| httpdate::parse_http_date(text).ok();
+        let date = self.date.as_deref().and_then(parse);
+        let is_strong = |modified: &&str| {
+            let apart = date.zip(parse(modified));
+            let apart = apart.and_then(|(date, modified)| date.duration_since(modified).ok());
+            apart.is_some_and(|apart| apart >= STRONG_AFTER)
+        };
+        etag.into_iter().chain(self.last_modified().filter(is_strong))
+    }
+
+    /// Returns whether a part with these fields is one of it.
+    pub fn has_part(&self, fields: &[Field]) -> bool {
+        ["etag", "last-modified", "content-encoding"].iter().all(|name| {
+            value(fields, name).map(str::trim) == value(&self.fields, name).map(str::trim)
+        })
     }
 
     /// Returns whether it may be used once it is stale, or at least be confirmed.
@@ -94,7 +124,7 @@ impl CachedResponse {
     }
 
     /// Returns the tags that it can be purged by.
-    pub fn tags(&self) -> impl Iterator<Item = &str> {
+    pub fn tags(&self) -> impl Iterator<Item = &str> + Clone {
         tags(&self.fields)
     }
 
@@ -109,7 +139,7 @@ impl CachedResponse {
 }
 
 /// Returns the tags that a response with these fields has.
-pub fn tags(fields: &[Field]) -> impl Iterator<Item = &str> {
+pub fn tags(fields: &[Field]) -> impl Iterator<Item = &str> + Clone {
     let keys = values(fields, "surrogate-key").flat_map(|keys| keys.split(' '));
     let tags = values(fields, "cache-tag").flat_map(|tags| tags.split(','));
     keys.chain(tags).map(str::trim).filter(|tag| !tag.is_empty())

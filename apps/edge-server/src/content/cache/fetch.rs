@@ -1,24 +1,12 @@
 //! Fetch of a response that is not there: by one request for all that wait for it, or by each for itself.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http_body::Body as _;
-use hyper::body::Incoming;
-use hyper::header::HeaderName;
-use hyper::header::AGE;
-use hyper::header::AUTHORIZATION;
-use hyper::header::CACHE_CONTROL;
-use hyper::header::COOKIE;
-use hyper::header::EXPIRES;
-use hyper::header::SET_COOKIE;
-use hyper::header::TRANSFER_ENCODING;
-use hyper::header::VARY;
+use hyper::header::HeaderValue;
+use hyper::header::RANGE;
 use hyper::Method;
 use hyper::Request;
-use hyper::Response;
-use hyper::Version;
-use log::debug;
 use quiche::clock;
 
 use crate::content::cache::answer::CacheAnswer;
@@ -27,13 +15,18 @@ use crate::content::cache::directives::CacheDirectives;
 use crate::content::cache::disk_fetch;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::entry::ReceivedHead;
+use crate::content::cache::fetch_source::credentials_of;
+use crate::content::cache::fetch_source::tells_its_end;
+use crate::content::cache::fetch_source::FetchSource;
+use crate::content::cache::fetch_source::Fetched;
 use crate::content::cache::fill::Fill;
 use crate::content::cache::flight::FlightLead;
 use crate::content::cache::flight::FlightResult;
 use crate::content::cache::flight::FlightSeat;
-use crate::content::cache::freshness::ExchangeTimes;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::revalidation;
 use crate::content::cache::rules::CacheSettings;
+use crate::content::cache::slices::WantedSlice;
 use crate::content::cache::status::CacheStatus;
 use crate::content::cache::status::ForwardReason;
 use crate::content::cache::storability;
@@ -45,23 +38,13 @@ use crate::content::cache::vary;
 use crate::content::cache::vary::SelectingFields;
 use crate::content::origin::delivery::deliver;
 use crate::content::origin::error::OriginError;
-use crate::content::origin::error::OriginOutcome;
-use crate::content::origin::fields::from_origin;
-use crate::content::origin::fields::leaves_out;
 use crate::content::origin::reply::ForwardReply;
 use crate::content::origin::reply::OriginResult;
-use crate::content::origin::server::OriginResponse;
-use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
-use crate::content::origin::vacancies::OriginPermit;
 use crate::http::shared_body::SharedBody;
 
 /// Statuses of an origin that fails (RFC 5861, 4).
 const FAILURES: [u16; 4] = [500, 502, 503, 504];
-
-/// Fields that say who may get a response, and for how long.
-const RULES: [HeaderName; 6] =
-    [CACHE_CONTROL, HeaderName::from_static("cdn-cache-control"), EXPIRES, SET_COOKIE, VARY, AGE];
 
 /// Who gets the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +52,7 @@ pub enum FetchMode {
     /// All who wait for the same.
     Shared,
 
-    /// The request alone: a moment ago, the response could not be kept.
+    /// The request alone: a moment ago, the response could not be kept, or it may be for one user.
     Own,
 
     /// The request alone, as it has no content.
@@ -92,29 +75,6 @@ pub struct CacheFetch {
     pub directives: CacheDirectives,
 }
 
-/// Response of an origin that has begun.
-struct Fetched {
-    head: ReceivedHead,
-    response: OriginResponse,
-    permit: OriginPermit,
-}
-
-impl Fetched {
-    /// Ends a response without content.
-    fn into_head(self: Box<Self>) -> ReceivedHead {
-        self.response.exchange.complete();
-        OriginOutcome::Complete.count();
-        self.head
-    }
-}
-
-/// Where and for whom a response is fetched.
-#[derive(Clone)]
-pub struct FetchSource {
-    pub origin: Arc<OriginServer>,
-    pub client: IpAddr,
-}
-
 impl CacheFetch {
     /// Returns whether it is for one request alone, and ends with its client.
     pub fn is_own(&self) -> bool {
@@ -127,15 +87,30 @@ impl CacheFetch {
     ///
     /// There is none, not even a stale one.
     pub async fn run(
-        self,
+        mut self,
         source: FetchSource,
         mut request: Request<OriginContent>,
     ) -> OriginResult {
         vary::normalize(request.headers_mut());
+        match self.answer_with_kept(&source, &request).await? {
+            Some(answer) => Ok(ForwardReply::Cached(answer)),
+            None => self.fetch(source, request).await,
+        }
+    }
+
+    /// Fetches the response, as what is kept may not be used.
+    pub async fn fetch(
+        mut self,
+        source: FetchSource,
+        request: Request<OriginContent>,
+    ) -> OriginResult {
         if self.is_own() {
+            if let Some(answer) = self.find_on_disk(&source, &request).await? {
+                return Ok(ForwardReply::Cached(answer));
+            }
             return self.fetch_own(&source, request).await;
         }
-        let receiver = match self.cache.flights.join(&self.key) {
+        let receiver = match self.cache.flights.join(&self.key, &self.cache.invalidations) {
             FlightSeat::Leader(lead) => return self.lead(lead, &source, request).await,
             FlightSeat::Follower(receiver) => receiver,
         };
@@ -146,7 +121,7 @@ impl CacheFetch {
             {
                 let status =
                     CacheStatus { forward: Some(self.reason), is_collapsed: true, ..status };
-                match CacheAnswer::new(response, status) {
+                match self.answer(&source, &request, response, status).await? {
                     Some(answer) => {
                         CacheResult::Collapsed.count();
                         Ok(ForwardReply::Cached(answer))
@@ -166,38 +141,43 @@ impl CacheFetch {
         request: Request<OriginContent>,
     ) -> OriginResult {
         // Another flight may have landed since the request was looked up.
-        let (found, _) = self.cache.get(&self.key, request.headers());
-        if let Some(answer) = found.and_then(|found| self.arrived_meanwhile(found)) {
+        if let Some(answer) = self.arrived_meanwhile(source, &request).await? {
             return Ok(land(Some(lead), answer));
         }
-        if self.kept.is_none() {
-            self.kept =
-                disk_fetch::read(&self.cache, &self.settings, &self.key, request.headers()).await;
-            if self.kept.is_some() {
-                self.reason = ForwardReason::Stale;
-            }
-            if let Some(answer) = self.fresh_from_disk() {
-                return Ok(land(Some(lead), answer));
-            }
-            if self.kept.is_some() && self.reason == ForwardReason::UriMiss {
-                self.reason = ForwardReason::Stale;
-            }
+        if let Some(answer) = self.find_on_disk(source, &request).await? {
+            return Ok(land(Some(lead), answer));
         }
-        let fetched = match self.fetch_shared(source, &request).await {
+        let wanted = self.wanted_slice(&request);
+        let mut fetched = match self.fetch_shared(source, &request, wanted).await {
             Ok(fetched) => fetched,
-            Err(error) => return self.on_failure(Some(lead), error),
+            Err(error) => return self.on_failure(Some(lead), error, source, &request).await,
         };
         if fetched.head.status == 304 {
-            let answer = self.freshen(fetched.into_head(), &request, || !lead.is_outdated())?;
-            return Ok(self.land_if_fresh(lead, answer));
+            let head = fetched.into_head();
+            if let Some(answer) = self.freshen(head, source, &request, lead.mark()).await? {
+                let is_shared = answer.status.is_stored;
+                return Ok(self.land_if_fresh(lead, answer, is_shared));
+            }
+            // Its slices are those of another response.
+            self.kept = None;
+            fetched = self.fetch_shared(source, &request, wanted).await?;
+        }
+        if let Some(wanted) = wanted.filter(|_| [206, 416].contains(&fetched.head.status)) {
+            if let Some(answer) = self.keep_sliced(fetched, wanted, &request, lead.mark(), source) {
+                return Ok(self.land_if_fresh(lead, answer, true));
+            }
+            self.cache.note_unsliced(&self.key, clock::now());
+            fetched = self.fetch_shared(source, &request, None).await?;
         }
         if FAILURES.contains(&fetched.head.status) {
-            if let Some(answer) = self.stale(false, Some(fetched.head.status)) {
+            let status = Some(fetched.head.status);
+            if let Some(answer) = self.stale(false, status, source, &request).await {
                 return Ok(land(Some(lead), answer));
             }
         }
-        let fetched = match self.keep(fetched, &request, || !lead.is_outdated(), source) {
-            Ok(answer) => return Ok(self.land_if_fresh(lead, answer)),
+        let fetched = match self.keep(fetched, &request, lead.mark(), source) {
+            // What was purged meanwhile is for those that asked before.
+            Ok(answer) => return Ok(self.land_if_fresh(lead, answer, true)),
             Err(fetched) => fetched,
         };
         self.cache.note_unshared(&self.key, clock::now());
@@ -214,32 +194,57 @@ impl CacheFetch {
     }
 
     /// Returns the answer with a response that has come since the request was looked up.
-    fn arrived_meanwhile(&self, found: Arc<CachedResponse>) -> Option<CacheAnswer> {
+    async fn arrived_meanwhile(
+        &self,
+        source: &FetchSource,
+        request: &Request<OriginContent>,
+    ) -> Result<Option<CacheAnswer>, OriginError> {
+        let (found, _) = self.cache.get(&self.key, request.headers());
+        let Some(found) = found else { return Ok(None) };
         let is_known = self.kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, &found));
         let now = clock::wall_now();
         let is_fresh = found.freshness.staleness(now).is_none() && !found.freshness.is_unvalidated;
         let is_usable = !is_known && is_fresh && self.reason != ForwardReason::Request;
-        let answer = CacheAnswer::new(found, CacheStatus::default()).filter(|_| is_usable)?;
-        CacheResult::Hit.count();
-        Some(answer)
+        if !is_usable {
+            return Ok(None);
+        }
+        let answer = self.answer(source, request, found, CacheStatus::default()).await?;
+        answer.iter().for_each(|_| CacheResult::Hit.count());
+        Ok(answer)
     }
 
-    /// Returns the answer with what is kept, if that may be used as it is.
-    fn fresh_from_disk(&self) -> Option<CacheAnswer> {
-        let kept = self.kept.as_ref()?;
+    /// Reads what is on disk, if nothing is in memory. Returns the answer with it, if it may be used as it is.
+    async fn find_on_disk(
+        &mut self,
+        source: &FetchSource,
+        request: &Request<OriginContent>,
+    ) -> Result<Option<CacheAnswer>, OriginError> {
+        if self.kept.is_some() {
+            return Ok(None);
+        }
+        let headers = request.headers();
+        self.kept = disk_fetch::read(&self.cache, &self.settings, &self.key, headers).await;
+        let Some(kept) = self.kept.clone() else { return Ok(None) };
+        self.reason = ForwardReason::Stale;
         let usability = usability(&kept.freshness, &self.directives, clock::wall_now());
-        let is_fresh = matches!(usability, Usability::Usable | Usability::MaxStale);
-        let answer = CacheAnswer::new(Arc::clone(kept), CacheStatus::default());
-        let answer = answer.filter(|_| is_fresh)?;
-        CacheResult::Hit.count();
-        Some(answer)
+        if !matches!(usability, Usability::Usable | Usability::MaxStale) {
+            return Ok(None);
+        }
+        let answer = self.answer(source, request, kept, CacheStatus::default()).await?;
+        match answer {
+            Some(_) => CacheResult::Hit.count(),
+            None => (self.kept, self.reason) = (None, ForwardReason::UriMiss),
+        }
+        Ok(answer)
     }
 
-    /// Sends the request without the conditions of its client, and with those of what is kept.
+    /// Sends the request without the conditions of its client, and with those of what is kept. The origin may
+    /// be asked for a slice.
     async fn fetch_shared(
         &self,
         source: &FetchSource,
         request: &Request<OriginContent>,
+        wanted: Option<WantedSlice>,
     ) -> Result<Box<Fetched>, OriginError> {
         let mut shared = copy_of(request);
         revalidation::remove_conditions(shared.headers_mut());
@@ -247,6 +252,8 @@ impl CacheFetch {
         let kept = self.kept.as_deref();
         let has_validators =
             kept.is_some_and(|kept| revalidation::add_validators(shared.headers_mut(), kept));
+        let range = wanted.and_then(|wanted| HeaderValue::from_str(&wanted.range_field()).ok());
+        shared.headers_mut().extend(range.map(|range| (RANGE, range)));
         let fetched = source.fetch(shared).await?;
         let is_about = |kept| revalidation::is_about(&fetched.head.fields, kept);
         if fetched.head.status != 304 || has_validators && kept.is_some_and(is_about) {
@@ -263,10 +270,15 @@ impl CacheFetch {
 
     /// Has others get a response that they could get a moment later, too. One that is to be validated for
     /// each may be for one client.
-    fn land_if_fresh(&self, lead: FlightLead, answer: CacheAnswer) -> ForwardReply {
+    fn land_if_fresh(
+        &self,
+        lead: FlightLead,
+        answer: CacheAnswer,
+        is_shared: bool,
+    ) -> ForwardReply {
         let freshness = &answer.response.freshness;
         let is_fresh = freshness.staleness(clock::wall_now()).is_none();
-        if is_fresh && answer.status.is_stored && !freshness.is_unvalidated {
+        if is_fresh && is_shared && !freshness.is_unvalidated {
             return land(Some(lead), answer);
         }
         self.cache.note_unshared(&self.key, clock::now());
@@ -276,12 +288,13 @@ impl CacheFetch {
 
     /// Has the response that a 304 is about kept on, and returns the answer with it. The 304 may say that it
     /// is no longer for everybody.
-    fn freshen(
+    async fn freshen(
         &self,
         head: ReceivedHead,
+        source: &FetchSource,
         request: &Request<OriginContent>,
-        is_current: impl Fn() -> bool,
-    ) -> Result<CacheAnswer, OriginError> {
+        mark: InvalidationMark,
+    ) -> Result<Option<CacheAnswer>, OriginError> {
         let gone = || OriginError::Malformed("a 304 about nothing that is kept".to_owned());
         let Self { cache, settings, key, .. } = self;
         let kept = self.kept.as_ref().ok_or_else(gone)?;
@@ -298,25 +311,26 @@ impl CacheFetch {
         };
         let selecting = SelectingFields::of(&freshened.fields, request.headers())
             .filter(|_| is_storable(Credentials::default()));
-        let is_own = self.directives.has("no-store") || !is_storable(credentials_of(request));
+        let is_own =
+            self.directives.has("no-store") || !is_storable(credentials_of(request.headers()));
         if selecting.as_ref() != Some(&kept.selecting) {
             cache.forget(key, kept);
         }
-        let mut is_stored = selecting.is_some() && !is_own;
+        let is_storable = selecting.is_some() && !is_own;
         freshened.selecting = selecting.unwrap_or_default();
         let freshened = Arc::new(freshened);
-        if is_stored {
-            cache.insert(key, &freshened);
-            is_stored = is_current();
-            if !is_stored {
-                cache.remove(key, &freshened);
-            }
-        }
+        let is_stored = is_storable
+            && cache.invalidations.is_current(mark, key, kept.tags())
+            && cache.insert_if_current(key, &freshened, mark);
         let forward_status = Some(304);
         let status =
             CacheStatus { forward_status, is_stored, ..CacheStatus::forwarded(self.reason) };
-        let answer = CacheAnswer::new(freshened, status).ok_or_else(gone)?;
-        CacheResult::Revalidated.count();
+        let is_sliced = freshened.slices.is_some();
+        let answer = self.answer(source, request, freshened, status).await?;
+        if answer.is_none() && !is_sliced {
+            return Err(gone());
+        }
+        answer.iter().for_each(|_| CacheResult::Revalidated.count());
         Ok(answer)
     }
 
@@ -326,33 +340,35 @@ impl CacheFetch {
         source: &FetchSource,
         request: Request<OriginContent>,
     ) -> OriginResult {
-        let generation = self.cache.generation();
-        let is_current = || self.cache.generation() == generation;
+        let mark = self.cache.invalidations.mark(&self.key);
         let has_conditions = revalidation::has_conditions(request.headers());
         let validates = self.mode != FetchMode::Head && self.kept.is_some() && !has_conditions;
         let fetched = match validates {
-            true => self.fetch_shared(source, &request).await,
+            true => self.fetch_shared(source, &request, None).await,
             false => source.fetch(copy_of(&request)).await,
         };
-        let fetched = match fetched {
+        let mut fetched = match fetched {
             Ok(fetched) => fetched,
-            Err(error) => return self.on_failure(None, error),
+            Err(error) => return self.on_failure(None, error, source, &request).await,
         };
         if validates && fetched.head.status == 304 {
-            return Ok(ForwardReply::Cached(self.freshen(
-                fetched.into_head(),
-                &request,
-                is_current,
-            )?));
+            let head = fetched.into_head();
+            if let Some(answer) = self.freshen(head, source, &request, mark).await? {
+                return Ok(ForwardReply::Cached(answer));
+            }
+            fetched = source.fetch(copy_of(&request)).await?;
         }
         if FAILURES.contains(&fetched.head.status) {
-            if let Some(answer) = self.stale(false, Some(fetched.head.status)) {
+            let status = Some(fetched.head.status);
+            if let Some(answer) = self.stale(false, status, source, &request).await {
                 return Ok(ForwardReply::Cached(answer));
             }
         }
-        match self.keep(fetched, &request, is_current, source) {
+        match self.keep(fetched, &request, mark, source) {
             Ok(answer) => {
-                if answer.response.freshness.staleness(clock::wall_now()).is_none() {
+                let freshness = &answer.response.freshness;
+                let is_fresh = freshness.staleness(clock::wall_now()).is_none();
+                if is_fresh && answer.status.is_stored {
                     self.cache.note_shared(&self.key);
                 }
                 Ok(ForwardReply::Cached(answer))
@@ -364,25 +380,26 @@ impl CacheFetch {
         }
     }
 
-    /// Keeps a response, if that is allowed and there is memory, and reads its body.
-    fn keep(
+    /// Keeps a response, if that is allowed and there is memory, and reads its body. One that was purged since
+    /// the mark is read alone.
+    pub fn keep(
         &self,
         fetched: Box<Fetched>,
         request: &Request<OriginContent>,
-        is_current: impl Fn() -> bool,
+        mark: InvalidationMark,
         source: &FetchSource,
     ) -> Result<CacheAnswer, Box<Fetched>> {
         let Self { cache, settings, key, .. } = self;
         let head = &fetched.head;
-        let credentials = credentials_of(request);
+        let credentials = credentials_of(request.headers());
         let is_storable = !self.directives.has("no-store")
             && !head.lacks_rules
             && tells_its_end(&fetched.response.response)
             && request.method() == Method::GET
             && storability::is_storable(head.status, &head.fields, credentials, settings);
         let selecting = SelectingFields::of(&head.fields, request.headers());
-        let purges = cache.disk().map_or(0, |disk| disk.purges());
-        let Some(selecting) = selecting.filter(|_| is_storable && is_current()) else {
+        let disk_mark = cache.disk().map(|disk| disk.mark(key));
+        let Some(selecting) = selecting.filter(|_| is_storable) else {
             return Err(fetched);
         };
         let length = fetched.response.response.body().size_hint().exact();
@@ -397,15 +414,13 @@ impl CacheFetch {
             return Err(fetched);
         }
         let kept = Arc::new(kept);
-        let status = CacheStatus { is_stored: true, ..CacheStatus::forwarded(self.reason) };
+        let is_stored = cache.insert_if_current(key, &kept, mark);
+        let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
         // The body is new.
         let Some(answer) = CacheAnswer::new(Arc::clone(&kept), status) else { return Err(fetched) };
-        cache.insert(key, &kept);
-        if !is_current() {
-            cache.remove(key, &kept);
-        }
         let (cache, key) = (Arc::clone(cache), Arc::clone(key));
-        let fill = Fill { cache, key, kept, writer, bytes_max, reserved, purges };
+        let disk_mark = disk_mark.filter(|_| is_stored);
+        let fill = Fill { cache, key, kept, writer, bytes_max, reserved, disk_mark };
         let Fetched { response, permit, .. } = *fetched;
         tokio::spawn(fill.run(response, source.origin.body_time, permit));
         CacheResult::Miss.count();
@@ -413,8 +428,14 @@ impl CacheFetch {
     }
 
     /// Returns a stale response in place of an error, or the error, also for all who wait.
-    fn on_failure(&self, lead: Option<FlightLead>, error: OriginError) -> OriginResult {
-        if let Some(answer) = self.stale(true, None) {
+    async fn on_failure(
+        &self,
+        lead: Option<FlightLead>,
+        error: OriginError,
+        source: &FetchSource,
+        request: &Request<OriginContent>,
+    ) -> OriginResult {
+        if let Some(answer) = self.stale(true, None, source, request).await {
             return Ok(land(lead, answer));
         }
         // There may be vacancies for the clients of others.
@@ -426,7 +447,13 @@ impl CacheFetch {
 
     /// Returns the answer with what is kept, if it may be used as the origin fails (RFC 5861, 4), or
     /// cannot be reached (RFC 9111, 4.2.4).
-    fn stale(&self, is_disconnected: bool, forward_status: Option<u16>) -> Option<CacheAnswer> {
+    async fn stale(
+        &self,
+        is_disconnected: bool,
+        forward_status: Option<u16>,
+        source: &FetchSource,
+        request: &Request<OriginContent>,
+    ) -> Option<CacheAnswer> {
         let kept = self.kept.as_ref().filter(|kept| !kept.freshness.must_revalidate)?;
         let staleness = kept.freshness.staleness(clock::wall_now()).unwrap_or_default();
         let time = kept.freshness.if_error;
@@ -435,7 +462,7 @@ impl CacheFetch {
         }
         let detail = Some("stale-if-error");
         let status = CacheStatus { forward_status, detail, ..CacheStatus::forwarded(self.reason) };
-        let answer = CacheAnswer::new(Arc::clone(kept), status)?;
+        let answer = self.answer(source, request, Arc::clone(kept), status).await.ok()??;
         CacheResult::Stale.count();
         Some(answer)
     }
@@ -471,45 +498,6 @@ impl CacheFetch {
     }
 }
 
-impl FetchSource {
-    /// Fetches a response, if the origin has a vacancy.
-    async fn fetch(&self, request: Request<OriginContent>) -> Result<Box<Fetched>, OriginError> {
-        let (method, uri) = (request.method().clone(), request.uri().clone());
-        let sent = clock::wall_now();
-        let fetched = match self.origin.take_vacancy(self.client) {
-            Some(permit) => self.origin.fetch(request).await.map(|response| (response, permit)),
-            None => Err(OriginError::Busy),
-        };
-        let (response, permit) = fetched.inspect_err(|error| {
-            debug!("{method} {uri}: {error}");
-            error.outcome().count();
-        })?;
-        let OriginResponse { response: received, .. } = &response;
-        let (fields, date) = from_origin(received.headers(), received.version());
-        let head = ReceivedHead {
-            status: received.status().as_u16(),
-            fields,
-            date,
-            times: ExchangeTimes { sent, received: clock::wall_now() },
-            lacks_rules: leaves_out(received.headers(), &RULES),
-        };
-        Ok(Box::new(Fetched { head, response, permit }))
-    }
-}
-
-/// Returns whether a body that is cut off can be told from a whole one: over HTTP/1.1, the end of the
-/// connection may be either (RFC 9112, 6.3).
-fn tells_its_end(response: &Response<Incoming>) -> bool {
-    response.version() == Version::HTTP_2
-        || response.body().size_hint().exact().is_some()
-        || response.headers().contains_key(TRANSFER_ENCODING)
-}
-
-fn credentials_of(request: &Request<OriginContent>) -> Credentials {
-    let has = |name| request.headers().contains_key(name);
-    Credentials { has_authorization: has(AUTHORIZATION), has_cookie: has(COOKIE) }
-}
-
 /// Has all who wait get an answer, too.
 fn land(lead: Option<FlightLead>, answer: CacheAnswer) -> ForwardReply {
     if let Some(lead) = lead {
@@ -519,7 +507,7 @@ fn land(lead: Option<FlightLead>, answer: CacheAnswer) -> ForwardReply {
 }
 
 /// Returns the request once more. It has no content.
-fn copy_of(request: &Request<OriginContent>) -> Request<OriginContent> {
+pub fn copy_of(request: &Request<OriginContent>) -> Request<OriginContent> {
     let mut copy = Request::new(OriginContent::default());
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();

@@ -13,6 +13,7 @@ use quiche::clock;
 use tokio::time::timeout;
 
 use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::store::MemoryReservation;
 use crate::content::cache::store::ResponseCache;
 use crate::content::origin::error::OriginOutcome;
@@ -31,8 +32,8 @@ pub struct Fill {
     pub bytes_max: u64,
     pub reserved: MemoryReservation,
 
-    /// Purges of the disk before the response was fetched.
-    pub purges: u64,
+    /// Mark of the response on disk, if it may be kept there.
+    pub disk_mark: Option<InvalidationMark>,
 }
 
 /// How a body ends.
@@ -65,14 +66,14 @@ impl Fill {
             }
             FillEnd::Unneeded => OriginOutcome::Cancelled,
         };
-        let Self { cache, key, kept, writer, purges, .. } = self;
+        let Self { cache, key, kept, writer, disk_mark, .. } = self;
         let is_complete = outcome == OriginOutcome::Complete && writer.finish();
         // One that is passed on is not kept any longer.
         match is_complete && kept.body.is_usable() {
             true => {
                 cache.on_complete(&key);
-                if let Some(disk) = cache.disk() {
-                    disk.write(&key, &kept, purges);
+                if let Some((disk, mark)) = cache.disk().zip(disk_mark) {
+                    disk.write(&key, &kept, mark);
                 }
             }
             false => cache.remove(&key, &kept),

@@ -1,8 +1,6 @@
 //! Flights: requests at origins of which each fetches a response for all who wait for it.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -11,6 +9,8 @@ use std::sync::PoisonError;
 use tokio::sync::oneshot;
 
 use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::invalidation_log::InvalidationLog;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::status::CacheStatus;
 use crate::content::origin::error::OriginError;
 
@@ -19,12 +19,12 @@ use crate::content::origin::error::OriginError;
 pub struct FlightBoard(Mutex<HashMap<Arc<str>, Arc<Flight>>>);
 
 /// A request at an origin.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Flight {
     waiting: Mutex<Vec<oneshot::Sender<FlightResult>>>,
 
-    /// What it fetches may have changed since it began.
-    is_outdated: AtomicBool,
+    /// When it began.
+    mark: InvalidationMark,
 }
 
 /// What becomes of a flight.
@@ -52,15 +52,17 @@ pub struct FlightLead {
 }
 
 impl FlightBoard {
-    /// Takes part in the flight for a key, which may have to begin.
-    pub fn join(self: &Arc<Self>, key: &Arc<str>) -> FlightSeat {
+    /// Takes part in the flight for a key, which may have to begin: after a purge nobody joins one from before.
+    pub fn join(self: &Arc<Self>, key: &Arc<str>, invalidations: &InvalidationLog) -> FlightSeat {
         let mut flights = self.flights();
-        if let Some(flight) = flights.get(key) {
+        let is_current = |flight: &&Arc<Flight>| invalidations.is_surely_current(flight.mark, key);
+        if let Some(flight) = flights.get(key).filter(is_current) {
             let (sender, receiver) = oneshot::channel();
             flight.waiting().push(sender);
             return FlightSeat::Follower(receiver);
         }
-        let flight = Arc::<Flight>::default();
+        let (waiting, mark) = (Mutex::default(), invalidations.mark(key));
+        let flight = Arc::new(Flight { waiting, mark });
         flights.insert(Arc::clone(key), Arc::clone(&flight));
         FlightSeat::Leader(FlightLead { board: Arc::clone(self), key: Arc::clone(key), flight })
     }
@@ -68,15 +70,6 @@ impl FlightBoard {
     /// Returns whether there is a flight for a key.
     pub fn has(&self, key: &str) -> bool {
         self.flights().contains_key(key)
-    }
-
-    /// Has nothing kept of flights for these keys.
-    pub fn outdate(&self, is_meant: impl Fn(&str) -> bool) {
-        for (key, flight) in self.flights().iter() {
-            if is_meant(key) {
-                flight.is_outdated.store(true, Ordering::Relaxed);
-            }
-        }
     }
 
     fn flights(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Flight>>> {
@@ -91,9 +84,9 @@ impl Flight {
 }
 
 impl FlightLead {
-    /// Returns whether what it fetches may have changed since it began.
-    pub fn is_outdated(&self) -> bool {
-        self.flight.is_outdated.load(Ordering::Relaxed)
+    /// Returns when the flight began.
+    pub fn mark(&self) -> InvalidationMark {
+        self.flight.mark
     }
 
     /// Ends the flight.
@@ -126,28 +119,33 @@ impl Drop for FlightLead {
 mod tests {
     use super::*;
 
+    use crate::content::cache::purge::PurgeTarget;
+
     #[test]
     fn followers_get_the_result_of_their_leader() {
-        let board = Arc::new(FlightBoard::default());
+        let (board, log) = (Arc::new(FlightBoard::default()), InvalidationLog::default());
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        let lead = |key| match board.join(key) {
+        let lead = |key| match board.join(key, &log) {
             FlightSeat::Leader(lead) => lead,
             FlightSeat::Follower(_) => panic!("there is a flight"),
         };
-        let follow = |key| match board.join(key) {
+        let follow = |key| match board.join(key, &log) {
             FlightSeat::Leader(_) => panic!("there is no flight"),
             FlightSeat::Follower(receiver) => receiver,
         };
         let (first, other) = (lead(&a), lead(&b));
         let mut followers = [follow(&a), follow(&a)];
-        board.outdate(|key| key == "a");
-        assert_eq!((first.is_outdated(), other.is_outdated()), (true, false));
+        log.add(&PurgeTarget::Url("a".to_owned()));
+        let after = lead(&a);
+        let mut late = follow(&a);
         first.land(&FlightResult::Failed(OriginError::Busy));
         for follower in &mut followers {
             let result = follower.try_recv().unwrap();
             assert!(matches!(result, FlightResult::Failed(OriginError::Busy)));
         }
-        assert!(!board.has("a") && !lead(&a).is_outdated());
+        assert!(board.has("a") && late.try_recv().is_err(), "the later flight goes on");
+        after.land(&FlightResult::Unshared);
+        assert!(matches!(late.try_recv(), Ok(FlightResult::Unshared)) && !board.has("a"));
         let mut follower = follow(&b);
         drop(other);
         assert!(matches!(follower.try_recv(), Ok(FlightResult::Unshared)));

@@ -77,7 +77,7 @@ pub fn is_heuristic(status: u16) -> bool {
 }
 
 /// Returns the lines of a field.
-pub fn values<'a>(fields: &'a [Field], name: &'a str) -> impl Iterator<Item = &'a str> {
+pub fn values<'a>(fields: &'a [Field], name: &'a str) -> impl Iterator<Item = &'a str> + Clone {
     fields.iter().filter(move |field| field.name == name).map(|field| field.value.as_ref())
 }
 

@@ -51,6 +51,7 @@ pub fn look_up(
         Method::Head => FetchMode::Head,
         // Others would wait for a response that they do not get.
         _ if directives.has("no-store") || cache.is_unshared(&key, now) => FetchMode::Own,
+        _ if request.raw_values("authorization").next().is_some() => FetchMode::Own,
         _ => FetchMode::Shared,
     };
     let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
@@ -72,7 +73,7 @@ pub fn look_up(
     }
 }
 
-/// Returns the answer with what is kept, if it may be used.
+/// Returns the answer with what is kept, if it may be used. One in slices takes a thread that can fetch them.
 fn hit(usability: Usability, fetch: &CacheFetch) -> Option<CacheLookup> {
     let (result, detail) = match usability {
         Usability::Usable | Usability::MaxStale => (CacheResult::Hit, None),

@@ -1,7 +1,6 @@
 //! Response to one request with what is kept: preconditions and ranges (RFC 9110, 13 and 14).
 
 use std::borrow::Cow;
-use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::content::cache::answer::CacheAnswer;
@@ -21,22 +20,19 @@ use crate::http::response::Response;
 const BODY_FIELDS: [&str; 4] =
     ["content-encoding", "content-language", "content-range", "content-type"];
 
-/// Age at which a date is a strong validator (RFC 9110, 8.8.2.2).
-const STRONG_AFTER: Duration = Duration::from_secs(60);
-
 impl CacheAnswer {
     /// Returns the response, subject to the request's preconditions and range.
     pub fn present(self, request: &Request<'_>, wall_now: SystemTime) -> Response {
-        let Self { response: kept, reader, status } = self;
+        let Self { response: kept, body, status } = self;
         let freshness = &kept.freshness;
         let age = freshness.age(wall_now);
         let name = status.name();
         let status = status.value(Some((age, freshness.lifetime)));
         let mut response = match kept.status {
             200 if is_not_modified(&kept, request) => not_modified(&kept),
-            200 => selected(&kept, BodySource::Shared(reader), request),
+            200 => selected(&kept, body, request),
             204 | 304 => with_fields(Response::new(kept.status, Body::empty()), &kept, &[]),
-            _ => with_fields(Response::new(kept.status, Body::of_shared(reader)), &kept, &[]),
+            _ => with_fields(Response::new(kept.status, Body::whole(body)), &kept, &[]),
         };
         response.date.clone_from(&kept.date);
         response.cache = Some(name);
@@ -48,17 +44,16 @@ impl CacheAnswer {
 
 /// Returns the response with the range that a request wants, or all.
 fn selected(kept: &CachedResponse, source: BodySource, request: &Request<'_>) -> Response {
-    let BodySource::Shared(reader) = source else { return Response::error(500) };
     let range = request.value("range").filter(|_| request.method == Method::Get);
     let range = range.filter(|_| is_current(kept, request));
     // Where the end is not known yet, all is sent.
-    let wanted = range.zip(reader.length());
+    let wanted = range.zip(source.length());
     let (range, length) = match wanted {
         Some((range, length)) => (RangeRequest::parse(range, length), length),
         None => (RangeRequest::Whole, 0),
     };
     match range {
-        RangeRequest::Whole => with_fields(Response::new(200, Body::of_shared(reader)), kept, &[]),
+        RangeRequest::Whole => with_fields(Response::new(200, Body::whole(source)), kept, &[]),
         RangeRequest::Unsatisfiable => {
             let response = Response::error(416).with("content-range", format!("bytes */{length}"));
             with_fields(response, kept, &BODY_FIELDS)
@@ -67,7 +62,7 @@ fn selected(kept: &CachedResponse, source: BodySource, request: &Request<'_>) ->
             let content_type = value(&kept.fields, "content-type").unwrap_or_default().to_owned();
             let has_type = !content_type.is_empty();
             let etag = kept.etag().or(kept.date.as_deref()).unwrap_or_default();
-            let (source, content_type) = (BodySource::Shared(reader), Cow::Owned(content_type));
+            let content_type = Cow::Owned(content_type);
             let mut response = range::partial(source, ranges, length, content_type, etag);
             let is_empty = |field: &Field| field.name == "content-type" && field.value.is_empty();
             response.fields.retain(|field| has_type || !is_empty(field));
@@ -105,14 +100,7 @@ fn is_not_modified(kept: &CachedResponse, request: &Request<'_>) -> bool {
 /// Returns whether a range of the response belongs to what the client has (RFC 9110, 13.1.5).
 fn is_current(kept: &CachedResponse, request: &Request<'_>) -> bool {
     let Some(validator) = request.value("if-range").map(str::trim) else { return true };
-    if validator.starts_with('"') || validator.starts_with("W/") {
-        return kept.etag() == Some(validator) && !validator.starts_with("W/");
-    }
-    let parse = |text| httpdate::parse_http_date(text).ok();
-    let modified = kept.last_modified().filter(|modified| *modified == validator).and_then(parse);
-    let date = kept.date.as_deref().and_then(parse);
-    let apart = date.zip(modified).and_then(|(date, modified)| date.duration_since(modified).ok());
-    apart.is_some_and(|apart| apart >= STRONG_AFTER)
+    kept.strong_validators().any(|own| own == validator)
 }
 
 fn opaque(etag: &str) -> &str {
@@ -124,6 +112,7 @@ mod tests {
     use super::*;
 
     use std::sync::Arc;
+    use std::time::Duration;
     use std::time::UNIX_EPOCH;
 
     use quiche::h3;

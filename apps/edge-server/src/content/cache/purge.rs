@@ -1,5 +1,6 @@
 //! Purge of cached responses: by URL, by what URLs begin with, and by tag.
 
+use crate::content::cache::slices;
 use crate::content::origin::fields::normalized;
 use crate::content::rules::encode;
 use crate::content::url_path::UrlPath;
@@ -60,7 +61,7 @@ impl PurgeTarget {
     /// Returns whether it may mean a response with this key.
     pub fn may_mean(&self, key: &str) -> bool {
         match self {
-            Self::Url(url) => key == url,
+            Self::Url(url) => slices::response_key(key) == url,
             Self::Prefix(prefix) => key.starts_with(prefix.as_str()),
             Self::Tag(_) | Self::All => true,
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ const DISCONNECTED_TIME: Duration = Duration::from_secs(3600);
 /// The longest time that a rule may name, in seconds.
 const SECONDS_MAX: u32 = 365 * 24 * 3600;
 
+/// Lengths that slices may have, in bytes.
+const SLICE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
+
 /// Caches of a host, by the paths of its origins.
 #[derive(Clone, Debug)]
 pub struct PathCaches(Vec<PathCache>);
@@ -40,6 +44,9 @@ struct PathCache {
 pub struct CacheSettings {
     /// Length of the longest response, in bytes, if it is not that of the cache.
     pub object_bytes_max: u64,
+
+    /// Length of the slices in which long responses are kept, if they are.
+    pub slice_bytes: Option<u64>,
 
     /// How long responses are fresh that do not say it, by status.
     pub lifetimes: BTreeMap<u16, Duration>,
@@ -90,6 +97,7 @@ impl Default for CacheSettings {
     fn default() -> Self {
         Self {
             object_bytes_max: u64::MAX,
+            slice_bytes: None,
             lifetimes: BTreeMap::new(),
             stale_while_revalidate: Duration::ZERO,
             stale_if_error: None,
@@ -119,6 +127,7 @@ impl CacheSettings {
         let headers = rule.bypass_headers.iter().flatten();
         Ok(Self {
             object_bytes_max: rule.object_bytes_max.unwrap_or(u64::MAX),
+            slice_bytes: rule.slice_bytes.map(slice_bytes).transpose()?,
             lifetimes: lifetimes.collect::<anyhow::Result<_>>()?,
             stale_while_revalidate: time("stale-while-revalidate", stale)?,
             stale_if_error: if_error.transpose()?,
@@ -167,6 +176,16 @@ impl CacheSettings {
     }
 }
 
+fn slice_bytes(bytes: u64) -> anyhow::Result<u64> {
+    ensure!(
+        SLICE_BYTES.contains(&bytes),
+        "cache: slice-bytes = {bytes}: write {} to {}",
+        SLICE_BYTES.start(),
+        SLICE_BYTES.end()
+    );
+    Ok(bytes)
+}
+
 fn patterns(key: &str, names: Option<&[String]>) -> anyhow::Result<Vec<NamePattern>> {
     let pattern = |name: &String| {
         let glob =
@@ -211,6 +230,8 @@ mod tests {
             ("bypass-headers = ['x-*']", Some("cache: bypass-headers = 'x-*': write the name of")),
             ("ttl = { 200 = 4000000000 }", Some("cache: ttl = 4000000000: write 0 to 31536000")),
             ("stale-if-error = 4000000000", Some("cache: stale-if-error = 4000000000: write 0")),
+            ("slice-bytes = 1048576", None),
+            ("slice-bytes = 1", Some("cache: slice-bytes = 1: write 65536 to 16777216")),
             ("ignore-query = ['a[']", Some("cache: ignore-query = 'a[': write a name")),
         ] {
             let error = settings(toml).err().map(|e| format!("{e:#}"));

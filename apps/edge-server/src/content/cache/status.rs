@@ -19,6 +19,9 @@ pub enum ForwardReason {
 
     /// The client wants a fresh response.
     Request,
+
+    /// Some slices of the response were not there.
+    Partial,
 }
 
 /// How a cache has handled a request.
@@ -43,6 +46,7 @@ impl ForwardReason {
             Self::VaryMiss => "vary-miss",
             Self::Stale => "stale",
             Self::Request => "request",
+            Self::Partial => "partial",
         }
     }
 }

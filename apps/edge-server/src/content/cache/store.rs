@@ -21,7 +21,10 @@ use crate::content::cache::counts;
 use crate::content::cache::disk::DiskStore;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::flight::FlightBoard;
+use crate::content::cache::invalidation_log::InvalidationLog;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::purge::PurgeTarget;
+use crate::content::cache::slices;
 use crate::content::cache::vary::RequestFields;
 
 /// Variants of a response that are kept, by its selecting fields.
@@ -45,6 +48,9 @@ const HELD_MULTIPLE: u64 = 2;
 const UNSHARED_MAX: usize = 10_000;
 const UNSHARED_TIME: Duration = Duration::from_secs(10);
 
+/// How long it is remembered that the response with a key cannot be kept in slices.
+const UNSLICED_TIME: Duration = Duration::from_secs(3600);
+
 /// Cache of the origins of all hosts.
 pub struct ResponseCache {
     responses: Cache<Arc<str>, Variants, ByVariantBytes, DefaultHashBuilder, OutsideTheLock>,
@@ -57,10 +63,13 @@ pub struct ResponseCache {
 
     /// Keys whose last response was for one request alone, and until when that is remembered.
     unshared: Cache<Arc<str>, Instant>,
+
+    /// Keys whose responses cannot be kept in slices, and until when that is remembered.
+    unsliced: Cache<Arc<str>, Instant>,
     pub flights: Arc<FlightBoard>,
 
-    /// Number of invalidations and purges.
-    generation: AtomicU64,
+    /// What was forgotten: what was asked for before may have changed.
+    pub invalidations: InvalidationLog,
     held: Arc<AtomicU64>,
 
     /// Bytes of bodies that are on their way.
@@ -141,18 +150,14 @@ impl ResponseCache {
             replacing: Mutex::default(),
             disk: OnceLock::new(),
             unshared: Cache::new(UNSHARED_MAX),
+            unsliced: Cache::new(UNSHARED_MAX),
             flights: Arc::default(),
-            generation: AtomicU64::default(),
+            invalidations: InvalidationLog::default(),
             held: Arc::clone(counts::held()),
             reserved: Arc::default(),
             memory_max,
             object_bytes_max: memory_max / shards / OBJECT_DIVISOR,
         }
-    }
-
-    /// Returns the number of invalidations and purges: what was asked for before may have changed.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::SeqCst)
     }
 
     /// Returns how many bytes it keeps at most.
@@ -186,6 +191,11 @@ impl ResponseCache {
         Some(MemoryReservation { bytes, reserved: Arc::clone(&self.reserved) })
     }
 
+    /// Returns a reservation for a body that is not kept.
+    pub fn reserve_nothing(&self) -> MemoryReservation {
+        MemoryReservation { bytes: 0, reserved: Arc::clone(&self.reserved) }
+    }
+
     /// Returns the response to a request, and whether there are others with its key.
     pub fn get(
         &self,
@@ -200,8 +210,28 @@ impl ResponseCache {
         (found.cloned(), true)
     }
 
-    /// Keeps a response, in place of those that the same requests would get.
-    pub fn insert(&self, key: &Arc<str>, response: &Arc<CachedResponse>) {
+    /// Keeps a response, in place of those that the same requests would get, unless it was forgotten since it
+    /// was asked for. Returns whether it is kept.
+    pub fn insert_if_current(
+        &self,
+        key: &Arc<str>,
+        response: &Arc<CachedResponse>,
+        mark: InvalidationMark,
+    ) -> bool {
+        let is_current = || self.invalidations.is_current(mark, key, response.tags());
+        if !is_current() {
+            return false;
+        }
+        self.insert(key, response);
+        // A purge that did not find it is in the log.
+        let is_kept = is_current();
+        if !is_kept {
+            self.remove(key, response);
+        }
+        is_kept
+    }
+
+    fn insert(&self, key: &Arc<str>, response: &Arc<CachedResponse>) {
         self.replace(key, |responses| {
             responses.retain(|own| own.selecting != response.selecting && own.body.is_usable());
             responses.insert(0, Arc::clone(response));
@@ -231,20 +261,18 @@ impl ResponseCache {
 
     /// Forgets all responses with a key, and has none kept that is on its way.
     pub fn invalidate(&self, key: &str) {
-        let key: Arc<str> = key.into();
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        self.flights.outdate(|own| *own == *key);
-        self.responses.remove(&key);
+        let target = PurgeTarget::Url(key.to_owned());
+        self.invalidations.add(&target);
+        self.responses.remove(&Arc::from(key));
         if let Some(disk) = self.disk() {
-            disk.forget(&PurgeTarget::Url(key.to_string()));
+            disk.forget(&target);
         }
     }
 
     /// Forgets what is meant, and has none kept that is on its way. Returns how many responses there were,
     /// in memory or on disk.
     pub fn purge(&self, target: &PurgeTarget) -> usize {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        self.flights.outdate(|key| target.may_mean(key));
+        self.invalidations.add(target);
         let on_disk = self.disk().map_or(0, |disk| disk.forget(target));
         let is_meant = |key: &str, own: &Arc<CachedResponse>| target.means(key, own.tags());
         let _replacing = self.replacing();
@@ -253,7 +281,9 @@ impl ResponseCache {
         for (key, variants) in keys.collect::<Vec<_>>() {
             let responses = variants.responses.iter();
             let rest: Vec<_> = responses.filter(|own| !is_meant(&key, own)).cloned().collect();
-            in_memory += variants.responses.len() - rest.len();
+            if !slices::is_slice(&key) {
+                in_memory += variants.responses.len() - rest.len();
+            }
             match rest.is_empty() {
                 true => drop(self.responses.remove(&key)),
                 false => self.put(&key, rest),
@@ -286,6 +316,16 @@ impl ResponseCache {
     /// Returns whether responses with a key were for one request alone a moment ago.
     pub fn is_unshared(&self, key: &Arc<str>, now: Instant) -> bool {
         self.unshared.get(key).is_some_and(|until| now < until)
+    }
+
+    /// Remembers for a while that a response cannot be kept in slices.
+    pub fn note_unsliced(&self, key: &Arc<str>, now: Instant) {
+        self.unsliced.insert(Arc::clone(key), now + UNSLICED_TIME);
+    }
+
+    /// Returns whether a response could not be kept in slices a while ago.
+    pub fn is_unsliced(&self, key: &Arc<str>, now: Instant) -> bool {
+        self.unsliced.get(key).is_some_and(|until| now < until)
     }
 
     fn replace(&self, key: &Arc<str>, change: impl FnOnce(&mut Vec<Arc<CachedResponse>>)) {

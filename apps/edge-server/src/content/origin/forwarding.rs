@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::content::access::AccessGrant;
 use crate::content::cache::fetch::CacheFetch;
-use crate::content::cache::fetch::FetchSource;
+use crate::content::cache::fetch_source::FetchSource;
 use crate::content::cache::status::CacheStatus;
 use crate::content::origin::delivery::deliver;
 use crate::content::origin::error::OriginError;

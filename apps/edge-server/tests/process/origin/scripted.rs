@@ -56,6 +56,11 @@ struct OriginState {
 impl ScriptedOrigin {
     /// Starts an origin that does to each request what `script` says of its target.
     pub fn start(script: impl Fn(&str) -> Vec<Act> + Send + Sync + 'static) -> Self {
+        Self::start_by_head(move |head| script(target_of(head)))
+    }
+
+    /// Starts an origin that does to each request what `script` says of its header section.
+    pub fn start_by_head(script: impl Fn(&str) -> Vec<Act> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = Self {
             address: listener.local_addr().unwrap(),
@@ -87,7 +92,8 @@ impl ScriptedOrigin {
     }
 }
 
-fn target_of(head: &str) -> &str {
+/// Returns the target of a request with this header section.
+pub fn target_of(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
@@ -95,7 +101,7 @@ impl OriginState {
     /// Serves the requests of a connection, one after the other.
     fn serve(&self, mut stream: TcpStream, script: &dyn Fn(&str) -> Vec<Act>) {
         while let Some(head) = read_head(&mut stream) {
-            let acts = script(target_of(&head));
+            let acts = script(&head);
             self.requests.lock().unwrap().push(head.clone());
             for act in acts {
                 if !self.act(act, &head, &mut stream) {
