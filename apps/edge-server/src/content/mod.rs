@@ -49,6 +49,7 @@ use crate::content::access::AccessGrant;
 use crate::content::access::AccessPath;
 use crate::content::access::AccessRules;
 use crate::content::access::Denial;
+use crate::content::cache::compression::AnswerCompression;
 use crate::content::cache::lookup::look_up;
 use crate::content::cache::lookup::CacheLookup;
 use crate::content::cache::purge;
@@ -277,7 +278,12 @@ impl VirtualHost {
                 self.with_rules(response, request)
             }
             Ok(ForwardReply::Cached(answer)) => {
-                self.with_rules(answer.present(request, client.wall_now), request)
+                let compression = self.compressor.as_deref();
+                let compression = compression.map(|compressor| AnswerCompression {
+                    compressor,
+                    policy: &self.rules.compression,
+                });
+                self.with_rules(answer.present(request, client.wall_now, compression), request)
             }
             Err(e) => self.origin_error(&e, request, client),
         };
@@ -711,7 +717,7 @@ impl VirtualHost {
         if plain.validators.are_named_by(request) {
             return plain;
         }
-        let source = CompressionSource { root: &self.root, relative, identity };
+        let source = CompressionSource::File { root: &self.root, relative, identity };
         match compressor.find(&source, accepted) {
             Some((coding, variant)) => plain.encoded(coding, variant),
             None => plain,

@@ -26,8 +26,13 @@ use crate::http::body_stream::QUEUED_BYTES_MAX;
 /// Bytes of a block: readers share those that are full, and get copies of the last.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
+/// Number of bodies so far.
+static BODIES: AtomicU64 = AtomicU64::new(0);
+
 /// A body that is kept. It counts among the bytes held as long as it is in memory.
 pub struct SharedBody {
+    /// Of all since the process began.
+    number: u64,
     state: Mutex<SharedBodyState>,
     held: Arc<AtomicU64>,
 }
@@ -138,7 +143,8 @@ impl SharedBody {
     /// Returns a body of this length, if that is known, and its writer. Its bytes are added to `held`.
     pub fn new(length: Option<u64>, held: &Arc<AtomicU64>) -> (Arc<Self>, SharedBodyWriter) {
         let state = SharedBodyState { announced: length, ..SharedBodyState::default() };
-        let body = Arc::new(Self { state: Mutex::new(state), held: Arc::clone(held) });
+        let number = BODIES.fetch_add(1, Ordering::Relaxed);
+        let body = Arc::new(Self { number, state: Mutex::new(state), held: Arc::clone(held) });
         (Arc::clone(&body), SharedBodyWriter(body))
     }
 
@@ -156,6 +162,17 @@ impl SharedBody {
         state.next_reader += 1;
         state.readers.insert(number, 0);
         Some(SharedBodyReader { body: Arc::clone(self), number })
+    }
+
+    /// Returns its number, which no other body has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the length of the body, if it is whole.
+    pub fn whole_length(&self) -> Option<u64> {
+        let state = self.state();
+        (state.is_complete && !state.is_passing).then(|| state.filled())
     }
 
     /// Returns the length of the whole body, if it is known by now.

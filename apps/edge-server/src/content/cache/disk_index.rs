@@ -129,10 +129,8 @@ impl DiskIndex {
                 meant.map(|(name, _)| name.clone()).collect()
             }
         };
-        let is_response = |name: &&Box<str>| {
-            self.entries.get(*name).is_some_and(|own| !slices::is_slice(&own.key))
-        };
-        let responses = names.iter().filter(is_response).count();
+        let entries = names.iter().filter_map(|name| self.entries.get(name));
+        let responses = entries.filter(|entry| !slices::is_slice(&entry.key)).count();
         names.iter().for_each(|name| self.remove(name));
         (names, responses)
     }

@@ -163,7 +163,7 @@ impl ResponseSlices {
 
     /// Asks the origin for a range. Waits for a vacancy: who has begun to read goes on.
     async fn send(&self, range: &str) -> Result<Box<Fetched>, OriginError> {
-        let begun = clock::now();
+        let until = clock::now() + self.source.origin.body_time;
         loop {
             let mut request = Request::new(OriginContent::default());
             *request.method_mut() = Method::GET;
@@ -176,7 +176,7 @@ impl ResponseSlices {
                 }
             }
             match self.source.fetch(request).await {
-                Err(OriginError::Busy) if begun.elapsed() < self.source.origin.body_time => {
+                Err(OriginError::Busy) if clock::now() < until => {
                     sleep(BUSY_NAP).await;
                 }
                 fetched => return fetched,

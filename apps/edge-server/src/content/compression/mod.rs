@@ -1,40 +1,39 @@
-//! Compression of files in the background. The first request for a file queues it, and gets it as it
+//! Compression of files, and of responses that are kept, in the background. The first request for one queues it, and gets it as it
 //! is; threads of low priority compress it, and later requests get the variant from memory. No event
 //! loop compresses, and a flood of requests for other files fills a queue, and no more.
 
 pub mod counts;
 mod encoder;
 pub mod policy;
+mod source;
 mod variant_cache;
 
 use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::panic;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::thread;
-use std::time::Duration;
 use std::time::SystemTime;
 
 use log::debug;
 
 use crate::admission::thread_priority;
 use crate::content::compression::counts::CompressionResult;
+pub use crate::content::compression::source::CompressionSource;
+use crate::content::compression::source::Encoded;
+use crate::content::compression::source::WaitingContent;
 use crate::content::compression::variant_cache::KeptVariant;
 pub use crate::content::compression::variant_cache::Variant;
 use crate::content::compression::variant_cache::VariantCache;
 use crate::content::compression::variant_cache::VariantKey;
-use crate::content::file_identity::FileIdentity;
-use crate::content::root::Root;
 use crate::http::content_coding::Coding;
 
 /// Files that may wait.
@@ -48,10 +47,6 @@ const THREADS_MAX: usize = 2;
 /// A variant is kept if it is at most so long, in percent of the file: what a client saves by less
 /// does not make up for the memory.
 const USEFUL_PERCENT_MAX: u64 = 95;
-
-/// Age of a file's last change from which on a further change shows: more than a tick of any file
-/// system's clock.
-const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Compressor of all hosts. Its threads end when it is dropped.
 pub struct Compressor(Arc<SharedCompressor>);
@@ -71,18 +66,10 @@ struct CompressionQueue {
     is_closed: bool,
 }
 
-/// File to compress. It is opened when its turn comes, so that what waits takes no descriptors.
+/// Content to compress.
 struct CompressionJob {
-    root: Root,
-    relative: PathBuf,
+    content: WaitingContent,
     key: VariantKey,
-}
-
-/// File whose variant a request may get.
-pub struct CompressionSource<'a> {
-    pub root: &'a Root,
-    pub relative: &'a Path,
-    pub identity: FileIdentity,
 }
 
 impl fmt::Debug for Compressor {
@@ -127,7 +114,7 @@ impl Compressor {
         let mut wanted = None;
         let mut found = None;
         for coding in accepted {
-            let key = VariantKey { file: source.identity, coding: *coding };
+            let key = VariantKey { content: source.identity(), coding: *coding };
             match variants.get(&key) {
                 Some(KeptVariant::Smaller(variant)) => {
                     found = Some((*coding, variant));
@@ -179,8 +166,7 @@ impl SharedCompressor {
         if queue.waiting.len() >= WAITING_MAX {
             return CompressionResult::QueueFull.count();
         }
-        let CompressionSource { root, relative, .. } = *source;
-        let job = CompressionJob { root: root.clone(), relative: relative.to_owned(), key };
+        let job = CompressionJob { content: source.waiting(), key };
         queue.under_way.insert(key);
         queue.waiting.push_back(job);
         drop(queue);
@@ -191,22 +177,26 @@ impl SharedCompressor {
     fn complete(&self, job: &CompressionJob, wall_now: SystemTime) {
         let result = self.compress(job, wall_now);
         result.count();
-        debug!("compressed {} by {}: {result:?}", job.relative.display(), job.key.coding.name());
+        debug!("compressed {} by {}: {result:?}", job.content.name(), job.key.coding.name());
         self.queue().under_way.remove(&job.key);
     }
 
     fn compress(&self, job: &CompressionJob, wall_now: SystemTime) -> CompressionResult {
         let key = job.key;
-        let bytes_max = u128::from(key.file.length) * u128::from(USEFUL_PERCENT_MAX) / 100;
+        let length = key.content.length();
+        let bytes_max = u128::from(length) * u128::from(USEFUL_PERCENT_MAX) / 100;
         let Some(bytes_max) = self.variants.room(bytes_max as u64) else {
             return CompressionResult::MemoryFull;
         };
         // A fault of an encoder ends neither the thread, nor is it met again and again.
-        let encode = |file: &File| job.encode(file, bytes_max);
-        let encoded = panic::catch_unwind(AssertUnwindSafe(|| job.if_unchanged(wall_now, encode)));
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let encode =
+            |content: &mut dyn Read| encoder::encode(content, length, key.coding, bytes_max);
+        let encoded =
+            panic::catch_unwind(AssertUnwindSafe(|| job.content.encode(wall_now, encode)));
         match encoded {
             Ok(Ok(Encoded::Whole(content))) => {
-                counts::add_bytes(key.file.length, content.len());
+                counts::add_bytes(length, content.len());
                 self.variants.insert(key, content);
                 CompressionResult::Smaller
             }
@@ -216,7 +206,7 @@ impl SharedCompressor {
             }
             Ok(Ok(Encoded::Changed)) => CompressionResult::Changed,
             Ok(Err(e)) => {
-                debug!("cannot compress {}: {e}", job.relative.display());
+                debug!("cannot compress {}: {e}", job.content.name());
                 CompressionResult::Failed
             }
             Err(_) => {
@@ -224,43 +214,6 @@ impl SharedCompressor {
                 CompressionResult::Failed
             }
         }
-    }
-}
-
-/// What came of a file.
-#[derive(Debug)]
-enum Encoded {
-    Whole(Vec<u8>),
-    TooLong,
-
-    /// The file is another one, or changed meanwhile.
-    Changed,
-}
-
-impl CompressionJob {
-    /// Opens the file, and encodes it if it is still the same then and afterwards.
-    fn if_unchanged(
-        &self,
-        wall_now: SystemTime,
-        encode: impl FnOnce(&File) -> io::Result<Option<Vec<u8>>>,
-    ) -> io::Result<Encoded> {
-        let identity = self.key.file;
-        let file = self.root.open_beneath(&self.relative)?;
-        let is_same = || Ok::<_, io::Error>(FileIdentity::of(&file.metadata()?) == identity);
-        if !is_same()? || !identity.is_older_than(SETTLED_AFTER, wall_now) {
-            return Ok(Encoded::Changed);
-        }
-        let encoded = encode(&file);
-        if !is_same()? {
-            return Ok(Encoded::Changed);
-        }
-        Ok(encoded?.map_or(Encoded::TooLong, Encoded::Whole))
-    }
-
-    /// Reads the file once, and encodes it.
-    fn encode(&self, file: &File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        encoder::encode(file, self.key.file.length, self.key.coding, bytes_max)
     }
 }
 

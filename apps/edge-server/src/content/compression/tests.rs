@@ -1,8 +1,15 @@
 //! Tests of the compressor: its queue, and what changes meanwhile.
 
 use std::fs;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
 
 use super::*;
+
+use crate::content::file_identity::FileIdentity;
+use crate::content::root::Root;
+use crate::http::shared_body::SharedBody;
 
 /// Later than the last change of any file of a test.
 const LATER: Duration = Duration::from_secs(60);
@@ -30,7 +37,8 @@ impl TestFolder {
 
     /// Returns the coding of the variant that a request for a file of this identity gets.
     fn find(&self, name: &str, identity: FileIdentity, accepted: &[Coding]) -> Option<Coding> {
-        let source = CompressionSource { root: &self.root, relative: Path::new(name), identity };
+        let source =
+            CompressionSource::File { root: &self.root, relative: Path::new(name), identity };
         self.compressor.find(&source, accepted).map(|(coding, _)| coding)
     }
 
@@ -126,10 +134,10 @@ fn file_that_changes_while_it_is_read_is_not_compressed() {
     let leave = |_: &File| ();
     for (change, is_kept) in [(&leave as &dyn Fn(&File), true), (&append, false)] {
         folder.write("a", &[b'a'; 5000]);
-        let key = VariantKey { file: folder.identity("a"), coding: Coding::Gzip };
-        let job = CompressionJob { root: folder.root.clone(), relative: "a".into(), key };
-        let encoded = job.if_unchanged(wall_now, |file| {
-            let encoded = job.encode(file, 4000);
+        let identity = folder.identity("a");
+        let file = File::open(folder.dir.path().join("a")).unwrap();
+        let encoded = source::if_unchanged(&file, identity, wall_now, |file| {
+            let encoded = encoder::encode(file, identity.length, Coding::Gzip, 4000);
             change(file);
             encoded
         });
@@ -195,7 +203,8 @@ fn no_file_is_compressed_while_responses_have_dropped_variants() {
         let name = number.to_string();
         folder.write(&name, &content(number));
         let identity = folder.identity(&name);
-        let source = CompressionSource { root: &folder.root, relative: Path::new(&name), identity };
+        let source =
+            CompressionSource::File { root: &folder.root, relative: Path::new(&name), identity };
         folder.compressor.find(&source, &[Coding::Gzip]);
         folder.run();
         if let Some((_, variant)) = folder.compressor.find(&source, &[Coding::Gzip]) {
@@ -230,4 +239,26 @@ fn threads_compress_what_waits_and_end_with_the_compressor() {
     assert!(happens(&|| folder.find("a", identity, &[Coding::Brotli]).is_some()));
     drop(folder);
     assert!(happens(&|| shared.strong_count() == 0));
+}
+
+#[test]
+fn body_is_compressed_as_long_as_it_is_kept() {
+    let compressor = Compressor::new(1 << 20);
+    let now = quiche::clock::wall_now();
+    for (length, is_kept) in [(5000, true), (200_000, true), (5000, false)] {
+        let (body, writer) = SharedBody::new(None, &Arc::default());
+        let content: Vec<_> = (0..length).map(|at| (at % 10) as u8).collect();
+        writer.push(&content);
+        assert!(writer.finish());
+        let find = |body: &Arc<SharedBody>| {
+            compressor.find(&CompressionSource::Body(body, length), &[Coding::Zstd])
+        };
+        assert!(find(&body).is_none());
+        let kept = is_kept.then_some(body);
+        assert!(compressor.run_next(now), "{length}");
+        let found = kept.as_ref().and_then(find);
+        let decoded = found.map(|(coding, variant)| decode(&variant.content, coding));
+        assert!(decoded == is_kept.then_some(content), "{length} {is_kept}");
+        assert!(!compressor.run_next(now), "{length}");
+    }
 }

@@ -13,7 +13,7 @@ use quick_cache::Weighter;
 use ring::digest;
 
 use crate::content::compression::counts;
-use crate::content::file_identity::FileIdentity;
+use crate::content::compression::source::ContentIdentity;
 use crate::http::content_coding::Coding;
 
 /// What an entry takes besides its content, in bytes.
@@ -31,14 +31,14 @@ const SHARDS_MAX: u64 = 16;
 /// times those of the cache.
 const HELD_MULTIPLE: u64 = 2;
 
-/// Key of a variant: what file it is of, and how it is encoded.
+/// Key of a variant: what it is of, and how it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariantKey {
-    pub file: FileIdentity,
+    pub content: ContentIdentity,
     pub coding: Coding,
 }
 
-/// Compressed content of a file.
+/// Compressed content.
 #[derive(Clone, Debug)]
 pub struct Variant {
     pub content: Bytes,
@@ -178,10 +178,12 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use crate::content::file_identity::FileIdentity;
+
     /// Returns the key of the variant with this number.
     fn key(number: u64) -> VariantKey {
-        let file = FileIdentity::numbered(number);
-        VariantKey { file, coding: Coding::ALL[number as usize % 3] }
+        let content = ContentIdentity::File(FileIdentity::numbered(number));
+        VariantKey { content, coding: Coding::ALL[number as usize % 3] }
     }
 
     #[test]
