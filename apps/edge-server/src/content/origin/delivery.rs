@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::CONTENT_LENGTH;
 use hyper::header::TRANSFER_ENCODING;
 use hyper::Method;
+use hyper::Version;
 use log::debug;
 use tokio::time::timeout;
 
@@ -33,6 +34,7 @@ const TRAILERS_BYTES_MAX: usize = 4 << 10;
 /// What comes of a response after its head.
 pub struct ResponseRest {
     content: Option<(Incoming, StreamWriter)>,
+    is_http2: bool,
     exchange: UpstreamExchange,
 }
 
@@ -43,14 +45,16 @@ pub fn deliver(method: &Method, response: OriginResponse) -> (Response, Response
     let (body, writer) = body_of(method, &head, &content);
     let (fields, date) = from_origin(&head.headers, head.version);
     let response = Response { fields, date, ..Response::new(head.status.as_u16(), body) };
-    (response, ResponseRest { content: writer.map(|writer| (content, writer)), exchange })
+    let is_http2 = head.version == Version::HTTP_2;
+    let content = writer.map(|writer| (content, writer));
+    (response, ResponseRest { content, is_http2, exchange })
 }
 
 impl ResponseRest {
     /// Copies what comes as fast as the client takes it. Returns how that ended.
     pub async fn copy(self, origin: &OriginServer) -> OriginOutcome {
         let copied = match self.content {
-            Some((content, writer)) => copy(content, writer, origin).await,
+            Some((content, writer)) => copy(content, writer, origin, self.is_http2).await,
             None => Ok(()),
         };
         match copied {
@@ -119,6 +123,7 @@ async fn copy(
     mut content: Incoming,
     writer: StreamWriter,
     origin: &OriginServer,
+    is_http2: bool,
 ) -> Result<(), CopyError> {
     loop {
         writer.room().await?;
@@ -134,6 +139,10 @@ async fn copy(
         };
         match frame {
             Err(_) => return Err(CopyError::Broken("it stalls".to_owned())),
+            // To hyper, a stream that is reset without an error has ended.
+            Ok(None) if is_http2 && !content.is_end_stream() => {
+                return Err(CopyError::Broken("the stream is reset".to_owned()));
+            }
             Ok(None) => {
                 writer.finish();
                 return Ok(());

@@ -29,6 +29,7 @@ const END_HEADERS: u8 = 4;
 pub const NO_ERROR: u32 = 0;
 pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
+pub const CANCEL: u32 = 8;
 
 /// What an origin does once it has the header section of a request.
 #[derive(Clone, Debug)]

@@ -32,7 +32,9 @@ use tokio::runtime;
 use super::check;
 use super::framed::FrameAct;
 use super::framed::FramedOrigin;
+use super::framed::CANCEL;
 use super::framed::INTERNAL_ERROR;
+use super::framed::NO_ERROR;
 use super::framed::REFUSED_STREAM;
 use super::over_all;
 use super::serve;
@@ -227,6 +229,9 @@ fn behaviours() -> Vec<(&'static str, Vec<FrameAct>, ExpectedResponse)> {
         ("empty", vec![Head(204, vec![]), End], Whole(204, "", None)),
         ("short", vec![head("6"), Data("hello"), End], Broken),
         ("reset", vec![head("9"), Data("hello"), Reset(INTERNAL_ERROR)], Broken),
+        ("reset-cleanly", vec![head("9"), Data("hello"), Reset(NO_ERROR)], Broken),
+        ("reset-unknown", vec![Head(200, vec![]), Data("hello"), Reset(NO_ERROR)], Broken),
+        ("cancelled-unknown", vec![Head(200, vec![]), Data("hello"), Reset(CANCEL)], Broken),
         ("closed", vec![head("9"), Data("hello"), Close], Broken),
         ("closed-unknown", vec![Head(200, vec![]), Data("hello"), Close], Broken),
         ("stall", vec![head("9"), Data("hello")], Broken),
