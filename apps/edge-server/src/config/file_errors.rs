@@ -65,9 +65,13 @@ pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
     }
     let known = EXPECTED.iter().find(|(name, _)| *name == expected);
     match (known, key) {
-        (Some((_, what)), Some(key)) => format!("{key}: {what}"),
+        (Some((_, what)), Some(key)) => {
+            let outer = table_before(text, span.start).map(|outer| format!("{outer}: "));
+            format!("{}{key}: {what}", outer.unwrap_or_default())
+        }
         (Some((_, what)), None) => (*what).to_owned(),
-        (None, _) => reason.to_owned(),
+        (None, Some(key)) => format!("{key}: {reason}"),
+        (None, None) => reason.to_owned(),
     }
 }
 
@@ -101,6 +105,14 @@ fn key_before(text: &str, start: usize) -> Option<&str> {
     let line = text.get(..start)?.lines().next_back()?;
     let key = line.trim_end().strip_suffix('=')?.trim();
     key.rsplit(['{', ',', ' ']).next().filter(|key| !key.is_empty())
+}
+
+/// Returns the key of the table in braces that a place is in, if it is in one.
+fn table_before(text: &str, start: usize) -> Option<&str> {
+    let line = text.get(..start)?.lines().next_back()?;
+    let (before, inner) = line.rsplit_once('{')?;
+    let is_open = !inner.contains('}');
+    key_before(before, before.len()).filter(|_| is_open)
 }
 
 #[cfg(test)]
@@ -144,7 +156,7 @@ mod tests {
                 "b = { c = 1 }",
                 "1",
                 "invalid type: integer `1`, expected a string",
-                "c: write a text",
+                "b: c: write a text",
             ),
             (
                 "n = -1",
@@ -182,6 +194,18 @@ mod tests {
                 "'a'",
                 "unknown variant `a`, expected `b` or `c`",
                 "x: write \"b\" or \"c\"",
+            ),
+            (
+                "a = tru",
+                "tru",
+                "invalid boolean, expected `true`",
+                "a: invalid boolean, expected `true`",
+            ),
+            (
+                "ttl = { 404 = 1, 200 = -1 }",
+                "-1",
+                "invalid value: integer `-1`, expected u32",
+                "ttl: 200: write a whole number",
             ),
             ("x", "x", "key with no value, expected `=`", "key with no value, expected `=`"),
         ] {

@@ -20,6 +20,7 @@ use crate::content::cache::purge::PurgeTarget;
 use crate::content::cache::store::ResponseCache;
 use crate::content::compression::Compressor;
 use crate::content::lookup_cache::LookupCache;
+use crate::content::origin_gaps;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
 use crate::http::request::host_of;
@@ -104,7 +105,8 @@ impl VirtualHosts {
                 inserted.map_err(|e| config.host_error(&host, &e))?;
             }
         }
-        access_gaps::find(config).iter().for_each(|line| warn!("{line}"));
+        let gaps = access_gaps::find(config).into_iter().chain(origin_gaps::find(config));
+        gaps.for_each(|line| warn!("{line}"));
         let limiters = resources.into_limiters();
         Ok(Self { named, default, compressor, limiters, response_cache })
     }

@@ -13,6 +13,7 @@ mod lookup_cache;
 mod media_types;
 pub mod open_files;
 pub mod origin;
+mod origin_gaps;
 mod path_pattern;
 mod present;
 pub mod read_pool;

@@ -1,13 +1,16 @@
 //! Cache of origins over HTTP/3, HTTP/2 and HTTP/1.1, with an origin that counts its requests.
 
 mod compression;
+mod disk;
 mod invalidations;
 mod slices;
+mod tiers;
 
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::thread;
@@ -38,6 +41,17 @@ fn serve_with(
     settings: &str,
     options: &[&str],
 ) -> (Running, SocketAddr) {
+    serve_by(server_command, dir, origin, settings, options)
+}
+
+/// Starts one by a command for these arguments.
+fn serve_by(
+    start: impl Fn(&[&str]) -> Command,
+    dir: &Path,
+    origin: SocketAddr,
+    settings: &str,
+    options: &[&str],
+) -> (Running, SocketAddr) {
     let root = dir.join("www");
     fs::create_dir_all(&root).unwrap();
     let toml = format!(
@@ -49,7 +63,7 @@ fn serve_with(
     let (root, config) = (root.to_str().unwrap(), config.to_str().unwrap());
     let args = ["--listen", "127.0.0.1:0", "--root", root, "--tcp", "on", "--workers", "1"];
     let args = [&args[..], &["--config", config], options].concat();
-    let mut server = Running::start(&mut server_command(&args));
+    let mut server = Running::start(&mut start(&args));
     let address = server.address();
     (server, address)
 }

@@ -1,5 +1,6 @@
 //! Fetch of a response from disk into memory, from where all who wait for it read it.
 
+use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::content::cache::disk_file;
 use crate::content::cache::disk_file::DiskHead;
 use crate::content::cache::disk_file::DiskPieces;
 use crate::content::cache::entry::CachedResponse;
+use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::rules::CacheSettings;
 use crate::content::cache::store::MemoryReservation;
 use crate::content::cache::store::ResponseCache;
@@ -26,6 +28,9 @@ use crate::http::shared_body::SharedBodyWriter;
 /// Pauses of a request while the folder is read after the start, and how many there are at most.
 const SCAN_NAP: Duration = Duration::from_millis(10);
 const SCAN_NAPS_MAX: u32 = 200;
+
+/// Freshness of a response that is written again, at least.
+const REWRITE_LIFETIME_MIN: Duration = Duration::from_secs(60);
 
 /// A file whose head and first piece are right.
 struct OpenedFile {
@@ -91,6 +96,28 @@ pub async fn read(
     let fill = DiskFill { cache, disk, path, key, kept: own, writer, pieces, reserved };
     drop(spawn_blocking(move || fill.run()));
     Some(kept)
+}
+
+/// Has a response written again that the origin has confirmed, once its body is whole: a restart does not have
+/// it confirmed again. One that is fresh for a short time is not worth the writing.
+pub fn rewrite(
+    cache: &ResponseCache,
+    key: &Arc<str>,
+    response: &Arc<CachedResponse>,
+    mark: InvalidationMark,
+) {
+    let is_worth_it = response.freshness.lifetime >= REWRITE_LIFETIME_MIN;
+    let Some(disk) = cache.disk().filter(|_| is_worth_it).map(Arc::clone) else { return };
+    let length = response.body.length().unwrap_or(u64::MAX);
+    let Some(wait) = response.body.reader().map(|reader| reader.wait(length)) else { return };
+    let (key, response) = (Arc::clone(key), Arc::clone(response));
+    tokio::spawn(async move {
+        poll_fn(|cx| wait.poll(cx)).await;
+        if !response.body.is_usable() {
+            return;
+        }
+        disk.write(&key, &response, mark);
+    });
 }
 
 /// Tells of a file that is not what was written. One that is not there was purged a moment ago.

@@ -319,9 +319,13 @@ impl CacheFetch {
         let is_storable = selecting.is_some() && !is_own;
         freshened.selecting = selecting.unwrap_or_default();
         let freshened = Arc::new(freshened);
+        let disk_mark = cache.disk().map(|disk| disk.mark(key));
         let is_stored = is_storable
             && cache.invalidations.is_current(mark, key, kept.tags())
             && cache.insert_if_current(key, &freshened, mark);
+        if let Some(mark) = disk_mark.filter(|_| is_stored) {
+            disk_fetch::rewrite(cache, key, &freshened, mark);
+        }
         let forward_status = Some(304);
         let status =
             CacheStatus { forward_status, is_stored, ..CacheStatus::forwarded(self.reason) };

@@ -78,6 +78,17 @@ pub struct ResponseCache {
     object_bytes_max: u64,
 }
 
+/// Returns the length of the longest body that a cache of so many bytes takes.
+pub fn object_bytes_max(memory_max: u64) -> u64 {
+    memory_max / shards(memory_max) / OBJECT_DIVISOR
+}
+
+/// Returns how many parts it has, a power of two.
+fn shards(memory_max: u64) -> u64 {
+    let shards = (memory_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+    1 << shards.ilog2()
+}
+
 /// Memory of a body that is on its way.
 pub struct MemoryReservation {
     bytes: u64,
@@ -135,8 +146,7 @@ impl Lifecycle<Arc<str>, Variants> for OutsideTheLock {
 impl ResponseCache {
     /// Returns an empty cache of so many bytes at most.
     pub fn new(memory_max: u64) -> Self {
-        let shards = (memory_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
-        let shards = 1 << shards.ilog2();
+        let shards = shards(memory_max);
         let keys = usize::try_from(memory_max / KEY_BYTES_GUESSED).unwrap_or(usize::MAX);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(keys.max(1))
@@ -156,7 +166,7 @@ impl ResponseCache {
             held: Arc::clone(counts::held()),
             reserved: Arc::default(),
             memory_max,
-            object_bytes_max: memory_max / shards / OBJECT_DIVISOR,
+            object_bytes_max: object_bytes_max(memory_max),
         }
     }
 

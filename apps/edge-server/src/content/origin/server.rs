@@ -43,8 +43,8 @@ use crate::content::origin::vacancies::OriginVacancies;
 /// Time-outs of a rule that names none, in seconds: less than the idle time-out of a QUIC connection, so that
 /// clients get the error.
 const CONNECT_SECONDS: u32 = 5;
-const HEADER_SECONDS: u32 = 20;
-const BODY_SECONDS: u32 = 20;
+pub const HEADER_SECONDS: u32 = 20;
+pub const BODY_SECONDS: u32 = 20;
 
 /// The longest time-out that a rule may name, in seconds.
 const SECONDS_MAX: u32 = 3600;

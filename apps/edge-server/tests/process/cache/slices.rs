@@ -42,7 +42,7 @@ fn wanted(head: &str, length: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the response with a range of a body, or all of it.
-fn part(head: &str, fields: &str, body: &[u8]) -> Vec<Act> {
+pub fn part(head: &str, fields: &str, body: &[u8]) -> Vec<Act> {
     let (status, range, more) = match wanted(head, body.len()) {
         Some(range) if range.start >= body.len() => (
             "416 Range Not Satisfiable",
