@@ -18,6 +18,7 @@ use hyper::Version;
 use crate::content::origin::connector::ConnectError;
 use crate::content::origin::error::OriginError;
 use crate::content::origin::pool::OriginLease;
+use crate::content::origin::pool::SendError;
 use crate::content::origin::upload::ContentMonitor;
 use crate::content::origin::upload::OriginContent;
 use crate::content::origin::upstream::Upstream;
@@ -96,7 +97,12 @@ pub async fn attempt(
             None => Ok((response, lease)),
             Some(why) => Err(failed(OriginError::Malformed(why), SentExtent::Final)),
         },
-        Err(e) => {
+        Err(SendError::NoStreams) => {
+            let why = "it allows no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)";
+            // It may have got the request before it said so.
+            Err(failed(OriginError::Unreachable(why.to_owned()), SentExtent::Ended))
+        }
+        Err(SendError::Failed(e)) => {
             let extent = extent_of(&e);
             Err(failed(error_of(&e.into_error(), &monitor), extent))
         }

@@ -40,7 +40,7 @@ pub struct OriginConnector {
     /// Absent for upstreams without TLS.
     tls: Option<SslConnector>,
     version: OriginHttpVersion,
-    connect_time: Duration,
+    pub connect_time: Duration,
 }
 
 /// Connection to an upstream.

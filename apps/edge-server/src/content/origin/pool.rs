@@ -2,6 +2,7 @@
 //! that have room for another.
 
 use std::fmt;
+use std::future::pending;
 use std::future::poll_fn;
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +26,8 @@ use hyper::Response;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioTimer;
 use quiche::clock;
+use tokio::sync::watch;
+use tokio::time::interval;
 use tokio::time::timeout;
 
 use crate::content::origin::connector::ConnectError;
@@ -60,6 +63,9 @@ const FIELDS_BYTES_MAX: u32 = 32 << 10;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIME: Duration = Duration::from_secs(5);
 
+/// How often it is looked how many streams an upstream allows.
+const SETTINGS_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Pool of connections to one upstream.
 pub struct OriginPool {
     connector: OriginConnector,
@@ -91,7 +97,7 @@ struct SharedConnection {
     streams: AtomicUsize,
 
     /// Those that the upstream allows.
-    streams_max: Arc<AtomicUsize>,
+    streams_max: watch::Receiver<usize>,
     last_used: Mutex<Instant>,
 }
 
@@ -102,6 +108,15 @@ pub struct OriginLease {
 
     /// It has had a request before, and may end at any time.
     pub is_reused: bool,
+}
+
+/// Reason why a request has no response.
+pub enum SendError {
+    /// It has the request if nothing of that was sent.
+    Failed(TrySendError<Request<OriginContent>>),
+
+    /// The upstream allows no stream.
+    NoStreams,
 }
 
 enum LeasedConnection {
@@ -199,11 +214,14 @@ impl OriginPool {
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIME);
         let (sender, mut connection) = builder.handshake(stream.into_io()).await.map_err(failed)?;
-        let streams_max = Arc::new(AtomicUsize::new(STREAMS_MAX));
-        let allowed = Arc::clone(&streams_max);
+        let (allowed, streams_max) = watch::channel(STREAMS_MAX);
+        // hyper reads settings in a task of its own, and does not tell of them.
+        let mut look = interval(SETTINGS_INTERVAL);
         tokio::spawn(poll_fn(move |cx| {
+            while look.poll_tick(cx).is_ready() {}
             let polled = Pin::new(&mut connection).poll(cx);
-            allowed.store(connection.current_max_send_streams(), Ordering::Relaxed);
+            let most = connection.current_max_send_streams();
+            allowed.send_if_modified(|allowed| std::mem::replace(allowed, most) != most);
             polled
         }));
         let last_used = Mutex::new(clock::now());
@@ -269,6 +287,20 @@ impl PooledConnections {
 }
 
 impl SharedConnection {
+    /// Returns once the upstream has allowed no stream for so long.
+    async fn has_allowed_none(&self, time: Duration) {
+        let mut streams_max = self.streams_max.clone();
+        loop {
+            // Fails if the connection has ended, of which the request is told.
+            if streams_max.wait_for(|most| *most == 0).await.is_err() {
+                return pending().await;
+            }
+            if timeout(time, streams_max.wait_for(|most| *most > 0)).await.is_err() {
+                return;
+            }
+        }
+    }
+
     fn last_used(&self) -> MutexGuard<'_, Instant> {
         self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -277,7 +309,7 @@ impl SharedConnection {
 impl LeasedStream {
     /// Takes room on a connection, if it has some.
     fn try_open(shared: &Arc<SharedConnection>) -> Option<Self> {
-        let streams_max = shared.streams_max.load(Ordering::Relaxed).min(STREAMS_MAX);
+        let streams_max = (*shared.streams_max.borrow()).min(STREAMS_MAX);
         let more = |streams| (streams < streams_max).then_some(streams + 1);
         let opened = shared.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         opened.is_ok().then(|| Self(Arc::clone(shared)))
@@ -300,17 +332,25 @@ impl OriginLease {
     ///
     /// # Errors
     ///
-    /// There is none. It has the request if nothing of that was sent.
+    /// There is none.
     pub async fn send(
         &mut self,
         request: Request<OriginContent>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<OriginContent>>> {
-        match &mut self.connection {
+    ) -> Result<Response<Incoming>, SendError> {
+        let sent = match &mut self.connection {
             LeasedConnection::Http1(sender) => sender.try_send_request(request).await,
-            LeasedConnection::Http2(stream) => {
-                stream.0.sender.clone().try_send_request(request).await
+            LeasedConnection::Http2(LeasedStream(shared)) => {
+                let mut sender = shared.sender.clone();
+                tokio::select! {
+                    biased;
+                    sent = sender.try_send_request(request) => sent,
+                    () = shared.has_allowed_none(self.pool.connector.connect_time) => {
+                        return Err(SendError::NoStreams);
+                    }
+                }
             }
-        }
+        };
+        sent.map_err(SendError::Failed)
     }
 
     /// Gives the connection back after the whole of a response.

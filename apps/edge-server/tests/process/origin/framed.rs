@@ -31,6 +31,9 @@ pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
 pub const CANCEL: u32 = 8;
 
+/// Setting by which an origin allows no streams (RFC 9113, 6.5.2).
+pub const NO_STREAMS: &[u8] = &[0, 3, 0, 0, 0, 0];
+
 /// What an origin does once it has the header section of a request.
 #[derive(Clone, Debug)]
 pub enum FrameAct {
@@ -66,6 +69,14 @@ pub struct FramedOrigin {
 impl FramedOrigin {
     /// Starts an origin that does what `script` says to the request of this number.
     pub fn start(script: impl Fn(usize) -> Vec<FrameAct> + Send + Sync + 'static) -> Self {
+        Self::start_with(b"", script)
+    }
+
+    /// Starts one with these settings.
+    pub fn start_with(
+        settings: &'static [u8],
+        script: impl Fn(usize) -> Vec<FrameAct> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = Self {
             address: listener.local_addr().unwrap(),
@@ -77,7 +88,7 @@ impl FramedOrigin {
             for stream in listener.incoming().map_while(Result::ok) {
                 started.connections.fetch_add(1, Ordering::Relaxed);
                 let (origin, script) = (started.clone(), Arc::clone(&script));
-                thread::spawn(move || origin.serve(stream, &*script));
+                thread::spawn(move || origin.serve(stream, settings, &*script));
             }
         });
         origin
@@ -91,9 +102,14 @@ impl FramedOrigin {
         self.connections.load(Ordering::Relaxed)
     }
 
-    fn serve(&self, mut stream: TcpStream, script: &dyn Fn(usize) -> Vec<FrameAct>) -> Option<()> {
+    fn serve(
+        &self,
+        mut stream: TcpStream,
+        settings: &[u8],
+        script: &dyn Fn(usize) -> Vec<FrameAct>,
+    ) -> Option<()> {
         stream.read_exact(&mut [0; PREFACE_BYTES]).ok()?;
-        write_frame(&mut stream, (SETTINGS, 0, 0), b"")?;
+        write_frame(&mut stream, (SETTINGS, 0, 0), settings)?;
         loop {
             let mut head = [0; HEAD_BYTES];
             stream.read_exact(&mut head).ok()?;

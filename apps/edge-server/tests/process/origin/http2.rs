@@ -35,6 +35,7 @@ use super::framed::FramedOrigin;
 use super::framed::CANCEL;
 use super::framed::INTERNAL_ERROR;
 use super::framed::NO_ERROR;
+use super::framed::NO_STREAMS;
 use super::framed::REFUSED_STREAM;
 use super::over_all;
 use super::serve;
@@ -287,6 +288,26 @@ fn request_that_http2_leaves_out_is_sent_again() {
         assert_eq!(origin.requests(), if is_sent_again { 4 } else { 3 }, "{name} {method}");
         assert!(server.stop().success());
     }
+}
+
+#[test]
+fn upstream_without_streams_costs_less_than_the_response_may_take() {
+    use FrameAct::*;
+    let idle = FramedOrigin::start_with(NO_STREAMS, |_| vec![]);
+    let good =
+        FramedOrigin::start(|_| vec![Head(200, vec![("content-length", "5")]), Data("hello"), End]);
+    let dir = tempfile::tempdir().unwrap();
+    let urls = format!("['http://{}', 'http://{}']", idle.address, good.address);
+    let rules = format!(
+        "[[host.origin]]\npath = '/h2/**'\nurl = {urls}\nhttp-version = 2\nconnect-timeout = 1\n\
+         header-timeout = 4\n"
+    );
+    let (mut server, address, _) = serve(dir.path(), idle.address, &rules);
+    for got in (0..2).flat_map(|_| over_all(address, "GET", "/h2/", &[])) {
+        check("good", &got, ExpectedResponse::Whole(200, "hello", Some("5")));
+    }
+    assert!(idle.connections() > 0);
+    assert!(server.stop().success());
 }
 
 #[test]
