@@ -200,7 +200,10 @@ impl CacheFetch {
             Ok(answer) => return Ok(self.land_if_fresh(lead, answer)),
             Err(fetched) => fetched,
         };
-        self.cache.note_unshared(&self.key, clock::now());
+        // An origin that fails needs no rush.
+        if !FAILURES.contains(&fetched.head.status) {
+            self.cache.note_unshared(&self.key, clock::now());
+        }
         drop(lead);
         self.forget_older(fetched.head.status);
         match revalidation::has_conditions(request.headers()) {
@@ -264,9 +267,7 @@ impl CacheFetch {
     /// Has others get a response that they could get a moment later, too. One that is to be validated for
     /// each may be for one client.
     fn land_if_fresh(&self, lead: FlightLead, answer: CacheAnswer) -> ForwardReply {
-        let freshness = &answer.response.freshness;
-        let is_fresh = freshness.staleness(clock::wall_now()).is_none();
-        if is_fresh && answer.status.is_stored && !freshness.is_unvalidated {
+        if answer.response.freshness.is_for_all() && answer.status.is_stored {
             return land(Some(lead), answer);
         }
         self.cache.note_unshared(&self.key, clock::now());
@@ -352,7 +353,7 @@ impl CacheFetch {
         }
         match self.keep(fetched, &request, is_current, source) {
             Ok(answer) => {
-                if answer.response.freshness.staleness(clock::wall_now()).is_none() {
+                if answer.response.freshness.is_for_all() {
                     self.cache.note_shared(&self.key);
                 }
                 Ok(ForwardReply::Cached(answer))
@@ -393,7 +394,7 @@ impl CacheFetch {
         }
         let (body, writer) = SharedBody::new(length, cache.held());
         let kept = CachedResponse::new(head.clone(), selecting, body, settings);
-        if !kept.is_useful(clock::wall_now()) {
+        if !kept.is_useful() {
             return Err(fetched);
         }
         let kept = Arc::new(kept);
