@@ -104,6 +104,9 @@ test-origin: setup quiche ## Run edge-server in front of nginx, Node and Python,
 test-cache: setup quiche ## Run the public suite cache-tests against the cache of edge-server (Node; from GitHub and npm, or CACHE_TESTS=DIR)
 	@sh scripts/test-cache.sh $(LOCKED)
 
+test-cache-load: setup quiche ## Load the cache with 2,000 clients for twice five minutes, while origin and server are killed, reloaded and taken over; SEED=7 CLIENTS=200 OBJECTS=1000 TIME=60
+	@$(foreach name,SEED CLIENTS OBJECTS TIME,$(if $($(name)),$(name)=$($(name)) ))sh scripts/test-cache-load.sh $(LOCKED)
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 

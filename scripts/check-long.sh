@@ -23,10 +23,10 @@ status=0
 # 200 kills, 1000 damaged files, 10,000 forged clients, 30 s without a reply, 1000
 # sequences of takeovers, a control group of half of 1000 clients, 2000 connections that keep
 # all they can, forty searches and a mixed subnet with path state in tokens. Origins of other projects
-# are for make test-origin.
+# are for make test-origin, and the load of 2000 clients on the cache for the release build.
 cargo build --workspace $locked
 cargo test --workspace $locked --bin edge-server --test crashes --test damage --test process --test hostile_input -- --ignored --nocapture \
-    --skip origins_of_other_projects || status=1
+    --skip origins_of_other_projects --skip load_of_2000 || status=1
 measure link accuracy
 measure edge-server jump_pacing
 measure edge-server store_load
@@ -35,6 +35,7 @@ measure edge-server handshake_flood
 measure edge-server stalled_origin
 measure edge-server load
 measure speed-test gain
+sh scripts/test-cache-load.sh $locked || status=1
 LONG=1 sh scripts/test-no-loss.sh || status=1
 sh scripts/test-metrics.sh --live $locked || status=1
 cargo test -p quiche --tests --features internal,ffi $locked || status=1

@@ -209,6 +209,54 @@ fn waiting_requests_share_nothing_that_is_to_be_validated() {
     assert!(server.stop().success());
 }
 
+// By a date of whole seconds, a response that is fresh for one second may be stale as it arrives.
+#[test]
+fn waiting_requests_share_what_is_fresh_for_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Mutex::new(()));
+    let open = Arc::clone(&gate);
+    let closed = gate.lock().unwrap();
+    let origin = ScriptedOrigin::start(move |_| {
+        drop(open.lock().unwrap());
+        reply("200 OK\r\ncache-control: max-age=1\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT", "x")
+    });
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    let clients = [(); 4].map(|()| thread::spawn(move || get(address, "/app/a", &[])));
+    thread::sleep(Duration::from_millis(300));
+    drop(closed);
+    let collapsed = clients.map(|client| brief(&client.join().unwrap()).2);
+    let collapsed = collapsed.iter().filter(|status| status.ends_with("collapsed")).count();
+    assert_eq!((origin.requests("/app/a").len(), collapsed), (1, 3));
+    assert!(server.stop().success());
+}
+
+// Each gets its error, but requests that come later wait for each other again.
+#[test]
+fn requests_wait_for_each_other_after_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Mutex::new(()));
+    let open = Arc::clone(&gate);
+    let count = Mutex::new(0);
+    let origin = ScriptedOrigin::start(move |_| {
+        drop(open.lock().unwrap());
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        match *count {
+            1 => reply("503 Sorry", "sorry"),
+            _ => reply("200 OK\r\ncache-control: max-age=60", "x"),
+        }
+    });
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    expect(&get(address, "/app/a", &[]), 503, "sorry", "fwd=uri-miss");
+    let closed = gate.lock().unwrap();
+    let clients = [(); 4].map(|()| thread::spawn(move || get(address, "/app/a", &[])));
+    thread::sleep(Duration::from_millis(300));
+    drop(closed);
+    assert!(clients.map(|client| brief(&client.join().unwrap())).iter().all(|own| own.1 == "x"));
+    assert_eq!(origin.requests("/app/a").len(), 2);
+    assert!(server.stop().success());
+}
+
 #[test]
 fn stale_response_is_validated_or_used_if_allowed() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ mod access_log;
 mod admin;
 mod bad_input;
 mod cache;
+mod cache_load;
 mod compression;
 mod controllers;
 mod draining;

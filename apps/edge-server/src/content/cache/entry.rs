@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use std::time::SystemTime;
 
 use crate::content::cache::freshness::value;
 use crate::content::cache::freshness::values;
@@ -113,10 +112,10 @@ impl CachedResponse {
         })
     }
 
-    /// Returns whether it may be used once it is stale, or at least be confirmed.
-    pub fn is_useful(&self, now: SystemTime) -> bool {
+    /// Returns whether it may be used, by others at least that wait for it, or be confirmed.
+    pub fn is_useful(&self) -> bool {
         let Freshness { while_revalidate, if_error, .. } = &self.freshness;
-        self.freshness.staleness(now).is_none() && !self.freshness.is_unvalidated
+        self.freshness.is_for_all()
             || self.etag().is_some()
             || self.last_modified().is_some()
             || !while_revalidate.is_zero()

@@ -180,7 +180,10 @@ impl CacheFetch {
             Ok(answer) => return Ok(self.land_if_fresh(lead, answer, true)),
             Err(fetched) => fetched,
         };
-        self.cache.note_unshared(&self.key, clock::now());
+        // An origin that fails needs no rush.
+        if !FAILURES.contains(&fetched.head.status) {
+            self.cache.note_unshared(&self.key, clock::now());
+        }
         drop(lead);
         self.forget_older(fetched.head.status);
         match revalidation::has_conditions(request.headers()) {
@@ -276,9 +279,7 @@ impl CacheFetch {
         answer: CacheAnswer,
         is_shared: bool,
     ) -> ForwardReply {
-        let freshness = &answer.response.freshness;
-        let is_fresh = freshness.staleness(clock::wall_now()).is_none();
-        if is_fresh && is_shared && !freshness.is_unvalidated {
+        if answer.response.freshness.is_for_all() && is_shared {
             return land(Some(lead), answer);
         }
         self.cache.note_unshared(&self.key, clock::now());
@@ -370,9 +371,7 @@ impl CacheFetch {
         }
         match self.keep(fetched, &request, mark, source) {
             Ok(answer) => {
-                let freshness = &answer.response.freshness;
-                let is_fresh = freshness.staleness(clock::wall_now()).is_none();
-                if is_fresh && answer.status.is_stored {
+                if answer.response.freshness.is_for_all() && answer.status.is_stored {
                     self.cache.note_shared(&self.key);
                 }
                 Ok(ForwardReply::Cached(answer))
@@ -414,7 +413,7 @@ impl CacheFetch {
         }
         let (body, writer) = SharedBody::new(length, cache.held());
         let kept = CachedResponse::new(head.clone(), selecting, body, settings);
-        if !kept.is_useful(clock::wall_now()) {
+        if !kept.is_useful() {
             return Err(fetched);
         }
         let kept = Arc::new(kept);

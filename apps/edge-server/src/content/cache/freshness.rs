@@ -115,6 +115,12 @@ impl Freshness {
         }
     }
 
+    /// Returns whether all who wait for it may have it: it is fresh for a while, although that may be over as it
+    /// arrives, by a date of whole seconds.
+    pub fn is_for_all(&self) -> bool {
+        !self.lifetime.is_zero() && !self.is_unvalidated
+    }
+
     /// Returns its age (RFC 9111, 4.2.3).
     pub fn age(&self, now: SystemTime) -> Duration {
         self.initial_age + now.duration_since(self.received).unwrap_or_default()

@@ -22,10 +22,10 @@ quiche::stand_ins!();
 #[path = "h3_client.rs"]
 mod h3_client;
 
-use self::h3_client::client_config_with;
+pub use self::h3_client::client_config_with;
 pub use self::h3_client::ClientLimits;
 pub use self::h3_client::ClientResponse;
-use self::h3_client::ReceivedResponses;
+pub use self::h3_client::ReceivedResponses;
 pub use self::h3_client::ResumptionData;
 
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(10);

@@ -42,7 +42,7 @@ enum Sender {
 }
 
 /// Returns the settings of a TLS client that offers these protocols.
-fn tls(protocols: &[u8]) -> ConnectConfiguration {
+pub fn tls(protocols: &[u8]) -> ConnectConfiguration {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     connector.set_alpn_protos(protocols).unwrap();
