@@ -205,6 +205,9 @@ bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers 
 bench-files: build ## Compare what files cost with the same bytes from memory, and with nginx, h2o and Caddy, over HTTP/3 and HTTP/2 (15 minutes); ARGS='--size 0.1 --rounds 1 --files 10000' is a trial
 	@sh scripts/bench-files.sh $(ARGS)
 
+bench-cache: build ## Compare what cached responses cost with files, nginx and Varnish, over each version of HTTP, and their latency (15 minutes); ARGS='--size 0.1 --rounds 1' is a trial
+	@sh scripts/bench-cache.sh $(ARGS)
+
 bench-flood: build ## Measure what 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)
 
