@@ -217,6 +217,9 @@ bench-handshakes: build ## Measure what 2,000 TLS handshakes over TCP a second d
 bench-origin: build ## Measure what 500 requests that wait for a stalled origin do to downloads over HTTP/3 (2 minutes); ARGS='--requests 100 --rounds 1'
 	cargo bench -p edge-server --bench stalled_origin $(LOCKED) -- $(ARGS)
 
+bench-proxied-jump: build ## Do second downloads of 10 MB from an origin, uncached and cached, jump over an emulated GEO path as a file does? (3 minutes); ARGS='--rounds 1'
+	cargo bench -p edge-server --bench proxied_jump $(LOCKED) -- $(ARGS)
+
 bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)
 
