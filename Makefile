@@ -205,6 +205,9 @@ bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers 
 bench-files: build ## Compare what files cost with the same bytes from memory, and with nginx, h2o and Caddy, over HTTP/3 and HTTP/2 (15 minutes); ARGS='--size 0.1 --rounds 1 --files 10000' is a trial
 	@sh scripts/bench-files.sh $(ARGS)
 
+bench-cache: build ## Compare what cached responses cost with files, nginx and Varnish, over each version of HTTP, and their latency (15 minutes); ARGS='--size 0.1 --rounds 1' is a trial
+	@sh scripts/bench-cache.sh $(ARGS)
+
 bench-flood: build ## Measure what 50,000 forged Initials a second do to downloads (2 minutes); ARGS='--rate 10000 --seconds 5'
 	cargo bench -p edge-server --bench initial_flood $(LOCKED) -- $(ARGS)
 
@@ -213,6 +216,9 @@ bench-handshakes: build ## Measure what 2,000 TLS handshakes over TCP a second d
 
 bench-origin: build ## Measure what 500 requests that wait for a stalled origin do to downloads over HTTP/3 (2 minutes); ARGS='--requests 100 --rounds 1'
 	cargo bench -p edge-server --bench stalled_origin $(LOCKED) -- $(ARGS)
+
+bench-proxied-jump: build ## Do second downloads of 10 MB from an origin, uncached and cached, jump over an emulated GEO path as a file does? (3 minutes); ARGS='--rounds 1'
+	cargo bench -p edge-server --bench proxied_jump $(LOCKED) -- $(ARGS)
 
 bench-load: build ## Serve 2,000 concurrent clients for two minutes over a path that loses packets, with a reload and a restart; measure the memory of idle connections (4 minutes); ARGS='--connections 200 --seconds 30'
 	cargo bench -p edge-server --bench load $(LOCKED) -- $(ARGS)

@@ -21,12 +21,13 @@ COMMON_OPTIONS = ["--insecure", "--json", "--groups", "X25519"]
 class Server:
     """Server process pinned to its core, for the duration of a `with`."""
 
-    def __init__(self, name, command, port, path):
+    def __init__(self, name, command, port, path, scheme="https", core=SERVER_CORE):
         """`path` is in front of every path that is requested."""
         self.name, self.command, self.port, self.path = name, command, port, path
+        self.scheme, self.core = scheme, core
 
     def __enter__(self):
-        pinned = ["taskset", "-c", SERVER_CORE, *map(str, self.command)]
+        pinned = ["taskset", "-c", self.core, *map(str, self.command)]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(pinned, stdout=self.log, stderr=self.log)
         return self
@@ -37,11 +38,11 @@ class Server:
         self.log.close()
 
     def url(self, path):
-        return f"https://127.0.0.1:{self.port}{self.path}{path}"
+        return f"{self.scheme}://127.0.0.1:{self.port}{self.path}{path}"
 
     def cpu_seconds(self):
-        """Returns the CPU time of all threads."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        """Returns the CPU time of all threads, and of the processes that it has started."""
+        tasks = tasks_of(self.process.pid)
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * NANOSECONDS
 
     def resident_bytes(self):
@@ -51,6 +52,14 @@ class Server:
     def output(self):
         self.log.seek(0)
         return self.log.read().decode(errors="replace").strip()
+
+
+def tasks_of(process):
+    """Yields the folders of all threads of a process and of those that it has started."""
+    for task in Path(f"/proc/{process}/task").iterdir():
+        yield task
+        for child in (task / "children").read_text().split():
+            yield from tasks_of(child)
 
 
 class Client:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import peers
@@ -32,6 +33,11 @@ class Subject:
     path: str
     http2: bool = False
     options: tuple = ()
+    http11: bool = False
+
+    @property
+    def over_tcp(self):
+        return self.http2 or self.http11
 
 
 @dataclass
@@ -81,13 +87,19 @@ LIMITS = [
 def request(client, subject, load):
     """Sends the requests of a load. Returns how many bytes of content came."""
     url = subject.server.url(subject.path)
-    if not subject.http2:
+    if not subject.over_tcp:
         requests = ["--requests", str(load.requests), "--streams", str(load.streams), "--connect-timeout", "2"]
         return client.run(url, [*requests, *subject.options])["bytes"]
+    # Over HTTP/1.1, each request at a time has a connection.
+    clients, streams = (load.streams, 1) if subject.http11 else (1, load.streams)
+    return h2load(subject, url, ["-n", load.requests, "-c", clients, "-m", streams, *subject.options])
+
+
+def h2load(subject, url, options):
+    """Runs h2load. Returns how many bytes of content came."""
     # A window of a gigabyte, as that of edge-client does not bound a download, either.
-    windows = ["-w", "30", "-W", "30"]
-    command = ["taskset", "-c", CLIENT_CORE, "h2load", *windows, "-n", load.requests, "-c", 1]
-    command += ["-m", load.streams, *subject.options, url]
+    options = ["-w", "30", "-W", "30", *(["--h1"] if subject.http11 else []), *options]
+    command = ["taskset", "-c", CLIENT_CORE, "h2load", *options, url]
     completed = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     result = H2LOAD_RESULT.search(completed.stdout)
     if completed.returncode != 0 or not result or result[1] != result[2]:
@@ -107,24 +119,40 @@ def measure(client, subject, load):
     return load.cost(spent)
 
 
+def measure_rounds(count, load, subjects, measure_one):
+    """Returns what each subject costs, by round. The order is random."""
+    rounds = []
+    for number in range(count):
+        print(f"{load.name}: round {number + 1} of {count}", file=sys.stderr)
+        costs = dict.fromkeys(subject.name for subject in subjects)
+        for subject in random.sample(subjects, len(subjects)):
+            costs[subject.name] = measure_one(subject, load)
+        rounds.append(costs)
+    return rounds
+
+
+def write_object(path, length):
+    with path.open("wb") as file:
+        # Written, so that nobody reads a hole.
+        for _ in range(length >> 16):
+            file.write(bytes(1 << 16))
+    return length >> 16 << 16
+
+
 def plan(options, folder):
     """Returns the loads, each with its subjects."""
     cert, key = make_certificate(folder)
     root = folder / "root"
     root.mkdir()
-    large = int(256 * 2**20 * options.size)
     (root / "small.html").write_bytes(b"x" * SMALL_BYTES)
-    with (root / "large.bin").open("wb") as file:
-        # Written, so that nobody reads a hole.
-        for _ in range(large >> 16):
-            file.write(bytes(1 << 16))
+    large = write_object(root / "large.bin", int(256 * 2**20 * options.size))
     site = peers.Site(root, cert, key, folder, options.port)
     ours = peers.edge_server(site, options.release)
     with_log = peers.edge_server(site, options.release, "--access-log", folder / "access.log")
     caddy = peers.caddy(site)
     browser = ("--header", BROWSER_CODINGS)
     small = Load("small over HTTP/3", "us", SMALL_BYTES, int(40_000 * options.size), 20)
-    large3 = Load("large over HTTP/3", "s/GiB", large >> 16 << 16, 4, 1)
+    large3 = Load("large over HTTP/3", "s/GiB", large, 4, 1)
     http2 = [("edge-server", ours), ("nginx", peers.nginx(site)), ("h2o", peers.h2o(site)), ("Caddy", caddy)]
     return [
         (
@@ -156,14 +184,14 @@ def plan(options, folder):
     ]
 
 
-def report(load, rounds):
+def report(load, rounds, limits=LIMITS):
     """Prints the table of a load. Yields the exceeded limits."""
     first = next(iter(rounds[0]))
     print(f"\n| {load.name} | {load.unit} | ratio to {first} |\n|---|---|---|")
     for name in rounds[0]:
         cost = statistics.median(costs[name] for costs in rounds)
         print(f"| {name} | {cost:.2f} | {ratio(rounds, name, first):.2f} |")
-    for limit in LIMITS:
+    for limit in limits:
         if limit.load == load.name:
             measured, is_met = limit.judge(rounds)
             print(f"\n{limit.subject}: {measured}", flush=True)
@@ -189,14 +217,7 @@ def main():
         for load, subjects in plan(options, Path(folder)):
             if options.only and options.only not in load.name:
                 continue
-            rounds = []
-            for number in range(options.rounds):
-                print(f"{load.name}: round {number + 1} of {options.rounds}", file=sys.stderr)
-                costs = dict.fromkeys(subject.name for subject in subjects)
-                for subject in random.sample(subjects, len(subjects)):
-                    costs[subject.name] = measure(client, subject, load)
-                rounds.append(costs)
-            exceeded += report(load, rounds)
+            exceeded += report(load, measure_rounds(options.rounds, load, subjects, partial(measure, client)))
         if not options.only or options.only in "many files":
             exceeded += measure_many_files(client, options, Path(folder))
     for line in exceeded:

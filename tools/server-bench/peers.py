@@ -6,9 +6,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import Server
+from bench import CLIENT_CORE, Server
 
 PACKAGES = {"nginx": "nginx-light", "h2o": "h2o", "caddy": "caddy", "h2load": "nghttp2-client"}
+CACHE_PACKAGES = {"nginx": "nginx-light", "varnishd": "varnish", "h2load": "nghttp2-client"}
+
+# The path of objects that an origin has.
+CACHED = "/cached"
+CACHE_BYTES = 256 << 20
 
 NGINX = """
 worker_processes 1;
@@ -33,6 +38,68 @@ http {{
         root {root};
     }}
 }}
+"""
+
+NGINX_ORIGIN = """
+worker_processes 1;
+master_process off;
+daemon off;
+pid {work}/origin.pid;
+error_log {work}/origin-error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log {work}/origin.log;
+    sendfile on;
+    types {{ text/html html; }}
+    client_body_temp_path {work}/origin-body;
+    server {{
+        listen 127.0.0.1:{origin_port};
+        location /cached/ {{
+            alias {root}/stored/;
+            add_header cache-control max-age=3600;
+        }}
+    }}
+}}
+"""
+
+NGINX_CACHE = """
+worker_processes 1;
+master_process off;
+daemon off;
+pid {work}/nginx.pid;
+error_log {work}/nginx-error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    open_file_cache max=1000;
+    keepalive_requests 1000000000;
+    client_body_temp_path {work}/nginx-body;
+    proxy_temp_path {work}/nginx-proxy;
+    proxy_cache_path {work}/nginx-cache keys_zone=cache:10m max_size={cache_bytes} use_temp_path=off;
+    server {{
+        listen 127.0.0.1:{port} ssl http2;
+        ssl_certificate {cert};
+        ssl_certificate_key {key};
+        location / {{
+            proxy_pass http://127.0.0.1:{origin_port};
+            proxy_cache cache;
+        }}
+    }}
+}}
+"""
+
+VARNISH = """
+vcl 4.1;
+backend default {{ .host = "127.0.0.1"; .port = "{origin_port}"; }}
+"""
+
+EDGE_SERVER = """
+[[host]]
+[[host.origin]]
+path = "/cached/**"
+url = "http://127.0.0.1:{origin_port}"
+cache = true
 """
 
 H2O = """
@@ -77,10 +144,14 @@ class Site:
     work: Path
     port: int
 
+    @property
+    def origin_port(self):
+        return self.port + 1
 
-def check():
+
+def check(packages=None):
     """Exits if a peer is missing."""
-    missing = [package for program, package in PACKAGES.items() if not find(program)]
+    missing = [package for program, package in (packages or PACKAGES).items() if not find(program)]
     if missing:
         sys.exit(f"error: peers are missing: sudo apt-get install {' '.join(missing)}")
 
@@ -100,6 +171,29 @@ def nginx(site):
     return Server("nginx", [find("nginx"), "-p", site.work, "-c", write(site, "nginx.conf", NGINX)], site.port, "")
 
 
+def nginx_origin(site):
+    """Returns the origin of caches, which logs its requests."""
+    command = [find("nginx"), "-p", site.work, "-c", write(site, "origin.conf", NGINX_ORIGIN)]
+    return Server("origin", command, site.origin_port, "", scheme="http", core=CLIENT_CORE)
+
+
+def edge_server_cache(site, release):
+    config = write(site, "edge.toml", EDGE_SERVER)
+    return edge_server(site, release, "--cache-memory-max", CACHE_BYTES, "--config", config)
+
+
+def nginx_cache(site):
+    command = [find("nginx"), "-p", site.work, "-c", write(site, "nginx-cache.conf", NGINX_CACHE)]
+    return Server("nginx", command, site.port, "")
+
+
+def varnish(site):
+    """Returns Varnish, which has no TLS."""
+    command = [find("varnishd"), "-F", "-j", "none", "-n", site.work / "varnish", "-a", f"127.0.0.1:{site.port}"]
+    command += ["-f", write(site, "varnish.vcl", VARNISH), "-s", f"malloc,{CACHE_BYTES}"]
+    return Server("Varnish", command, site.port, "", scheme="http")
+
+
 def h2o(site):
     return Server("h2o", [find("h2o"), "-c", write(site, "h2o.yaml", H2O)], site.port, "")
 
@@ -111,5 +205,6 @@ def caddy(site):
 
 def write(site, name, template):
     path = site.work / name
-    path.write_text(template.format(user=getpass.getuser(), **vars(site)))
+    more = {"user": getpass.getuser(), "origin_port": site.origin_port, "cache_bytes": CACHE_BYTES}
+    path.write_text(template.format(**more, **vars(site)))
     return path
