@@ -21,8 +21,8 @@
 //!    rate;
 //! 8. the propagation delay, and jitter, which keeps the order.
 //!
-//! A link with two queues, DualPI2, is a [`DualQueueLink`]: there, the order of packets depends on
-//! those that come later.
+//! A link with two queues, DualPI2, is a [`DualQueueLink`], and one with a queue for each flow,
+//! FQ-CoDel, a [`FairQueueLink`]: there, the order of packets depends on those that come later.
 //!
 //! Rate, delay and loss may change at given times ([`LinkConfig::changes`]), once or again and
 //! again. A [`PathTrace`] reads such a schedule from a file.
@@ -44,6 +44,7 @@ mod dual_queue;
 mod dualpi2;
 mod ecn;
 mod error;
+mod fair_queue;
 mod jitter;
 mod link;
 mod loss;
@@ -66,6 +67,7 @@ pub use dual_queue::DualQueueLink;
 pub use ecn::Ecn;
 pub use ecn::EcnHandling;
 pub use error::ConfigError;
+pub use fair_queue::FairQueueLink;
 pub use link::Backlog;
 pub use link::Link;
 pub use link::LinkStats;

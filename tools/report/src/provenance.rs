@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Version of the JSON lines of all programs: of their keys and what these mean.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// What every line says besides its figures and its seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,11 +59,11 @@ mod tests {
         let made = Provenance::new("sim", "sim run a".into(), serde_json::json!({"a": 1}));
         assert!(made.program.starts_with("sim 0."), "{made:?}");
         let line = serde_json::to_value(&made).expect("JSON");
-        assert_eq!((line["schema"].as_u64(), line["settings"]["a"].as_u64()), (Some(2), Some(1)));
+        assert_eq!((line["schema"].as_u64(), line["settings"]["a"].as_u64()), (Some(3), Some(1)));
         let old: Provenance = serde_json::from_str("{}").expect("a line without");
         assert_eq!(old.schema, 0);
         let makers = makers([&made, &old, &made].into_iter());
         assert_eq!(makers[1..], ["an unknown program, lines of schema 0"]);
-        assert!(makers[0].ends_with(", lines of schema 2"), "{makers:?}");
+        assert!(makers[0].ends_with(", lines of schema 3"), "{makers:?}");
     }
 }

@@ -229,6 +229,7 @@ fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
         ack_thinning: random.maybe(0.3, |random| random.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
         swing: None,
+        handover: None,
         trace: None,
         burst: None,
         policer: None,
@@ -292,6 +293,9 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
         slow_start_exit: slow_start_exit(random),
         search_threshold: None,
         client_window_bytes: random.maybe(0.2, |random| random.log(16e3, 4e6) as u64),
+        arrivals_per_s: None,
+        size_pareto: None,
+        segments: None,
         app_limit_mbps: random
             .maybe(0.2, |random| round(rate_mbps * random.log(0.05, 2.0)).max(0.1)),
         saved,

@@ -9,6 +9,7 @@
 pub mod evaluation;
 pub mod experiment;
 pub mod fuzz;
+mod interval;
 pub mod invariants;
 mod limits;
 pub mod outcome;

@@ -21,11 +21,18 @@ pub fn bounds(scenario: &Scenario, flow: &Flow) -> Bounds {
     let path = &scenario.path;
     let rates = path.changes.iter().filter_map(|c| c.rate_mbps);
     let rtts = path.changes.iter().filter_map(|c| c.rtt_ms);
-    let (up, shorter) = path.swing.map_or((1.0, 1.0), |s| (1.0 + s.rate_share, 1.0 - s.rtt_share));
+    let (up, shorter) = best(path);
     let rate_mbps = rates.fold(path.rate_mbps, f64::max) * up;
     let rate_mbps = flow.access_mbps.map_or(rate_mbps, |access| access.min(rate_mbps));
     let rtt_ms = rtts.fold(path.rtt_ms, f64::min) * shorter + flow.extra_rtt_ms;
     bounds_of_jump(rate_mbps, rtt_ms, flow.each_bytes(path), jump_bytes(scenario, flow))
+}
+
+/// Returns how much faster and shorter a path becomes that swings or has handovers, at its best.
+fn best(path: &Path) -> (f64, f64) {
+    let swing = path.swing.map(|s| (s.rate_share, s.rtt_share));
+    let shares = swing.or(path.handover.map(|h| (h.rate_share, h.rtt_share)));
+    shares.map_or((1.0, 1.0), |(rate_share, rtt_share)| (1.0 + rate_share, 1.0 - rtt_share))
 }
 
 /// Returns the largest window that a jump may have (RFC 9959, 3.3).
@@ -61,7 +68,8 @@ fn capacity(path: &Path) -> Option<Capacity> {
     let changes = path.changes.iter();
     steps.extend(changes.filter_map(|change| Some((change.at_ms, change.rate_mbps?))));
     let Some(trace) = path.trace.as_ref().map(|file| &file.trace) else {
-        return path.swing.is_none().then(|| Capacity::new(steps, None));
+        let told = path.swing.is_none() && path.handover.is_none();
+        return told.then(|| Capacity::new(steps, None));
     };
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let traced: Vec<(f64, f64)> = trace
@@ -145,6 +153,8 @@ mod tests {
         assert_eq!(of("path.change = [{ at_ms = 9, rate_mbps = 10 }]", ""), steady);
         assert!(of("path.swing = { rate_share = 0.1 }", "") < steady);
         assert!(of("path.swing = { rtt_share = 0.1 }", "") < steady);
+        assert!(of("path.handover = { every_ms = 9, rate_share = 0.1 }", "") < steady);
+        assert!(of("path.handover = { every_ms = 9, rtt_share = 0.1 }", "") < steady);
         assert!(of("", "access_mbps = 10") > steady);
         assert!(of("", "extra_rtt_ms = 10") > steady);
         assert!(of("", "mode = \"careful-resume\"\nsaved.cwnd_bdp = 0.5") < steady);

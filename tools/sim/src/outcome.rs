@@ -64,14 +64,18 @@ pub struct FlowOutcome {
     /// The same in bytes of UDP payload.
     #[serde(default)]
     pub lost_bytes: u64,
-    /// Of `lost_packets`, those declared within 5 RTTs of the jump.
-    pub jump_lost_packets: Option<u64>,
     /// Number of times that the server sent a probe for want of an ACK.
     pub probe_timeouts: u64,
     /// Its packets that the bottleneck dropped, and their bytes of UDP payload.
     pub dropped_packets: u64,
     #[serde(default)]
     pub dropped_bytes: u64,
+    /// Of these, those that were dropped until the path had validated or refused the jump; None
+    /// without a jump.
+    #[serde(default)]
+    pub dropped_before_validated_packets: Option<u64>,
+    #[serde(default)]
+    pub dropped_before_validated_bytes: Option<u64>,
     /// Its packets that the client reported as marked CE; None if it does not mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked_packets: Option<u64>,

@@ -1,10 +1,12 @@
 //! Runner of every run of every scenario, on several threads, with results in order.
 //!
 //! Owns the runs and their seeds. Neither the lines nor their order depend on the number
-//! of threads. [`world`] simulates a run.
+//! of threads. [`world`] simulates a run. Runs that differ by what a flow with slow start does not
+//! use are one simulation.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::io::Write;
 use std::panic::catch_unwind;
 use std::panic::AssertUnwindSafe;
@@ -35,6 +37,8 @@ const RUN_COST: u64 = 200;
 pub struct Plan {
     files: Vec<File>,
     runs: Vec<Run>,
+    /// Indices of runs that are one simulation, the first of which is done.
+    alike: Vec<Vec<usize>>,
     jobs: usize,
     trace: Option<PathBuf>,
     /// So many runs of each scenario are traced.
@@ -81,7 +85,35 @@ impl Plan {
             }
         }
         let traced_runs = if args.trace.is_some() { u32::MAX } else { 1 };
-        Ok(Plan { files, runs, jobs: cli::jobs(args.jobs), trace: args.traces(), traced_runs })
+        let mut plan = Plan {
+            files,
+            runs,
+            alike: Vec::new(),
+            jobs: cli::jobs(args.jobs),
+            trace: args.traces(),
+            traced_runs,
+        };
+        plan.alike = plan.alike()?;
+        Ok(plan)
+    }
+
+    /// Returns the indices of runs by what is simulated. A traced run has a folder of its own, and
+    /// therefore none like it.
+    fn alike(&self) -> anyhow::Result<Vec<Vec<usize>>> {
+        let mut alike: Vec<Vec<usize>> = Vec::new();
+        let mut places: HashMap<(String, u64), usize> = HashMap::new();
+        for (index, run) in self.runs.iter().enumerate() {
+            let simulated = self.named(run).scenario.as_simulated();
+            let simulated = (serde_json::to_string(&simulated)?, run.seed);
+            match places.get(&simulated).filter(|_| self.trace.is_none()) {
+                Some(place) => alike[*place].push(index),
+                None => {
+                    places.insert(simulated, alike.len());
+                    alike.push(vec![index]);
+                }
+            }
+        }
+        Ok(alike)
     }
 
     /// Returns the title of its page.
@@ -122,14 +154,20 @@ impl Plan {
         Some(trace::folder_of(traces, stem, &self.named(run).name, run.seed))
     }
 
-    /// Returns the run's JSON line, or its error and how to repeat it.
-    fn line(&self, run: &Run) -> Result<String, String> {
-        let named = self.named(run);
+    fn simulate(&self, run: &Run) -> Result<Outcome, String> {
+        let scenario = &self.named(run).scenario;
         let outcome = unpanicked(|| match self.trace_folder(run) {
-            Some(folder) => world::run_traced(&named.scenario, run.seed, &folder),
-            None => world::run(&named.scenario, run.seed),
+            Some(folder) => world::run_traced(scenario, run.seed, &folder),
+            None => world::run(scenario, run.seed),
         });
-        let line = outcome.and_then(|outcome| {
+        outcome.map_err(|error| format!("{error:#}").replace('\n', " "))
+    }
+
+    /// Returns the run's JSON line, or its error and how to repeat it, from the outcome of its
+    /// simulation.
+    fn line(&self, run: &Run, outcome: &Result<Outcome, String>) -> Result<String, String> {
+        let named = self.named(run);
+        let line = outcome.clone().and_then(|outcome| {
             let outcome = Outcome {
                 scenario: self.files[run.file].stem.clone(),
                 parameters: named.parameters.clone(),
@@ -137,16 +175,13 @@ impl Plan {
                 provenance: Provenance::new(
                     "sim",
                     self.replay(run),
-                    serde_json::to_value(&named.scenario)?,
+                    serde_json::to_value(&named.scenario).unwrap_or_default(),
                 ),
                 ..outcome
             };
-            serde_json::to_string(&outcome).context("no JSON")
+            serde_json::to_string(&outcome).map_err(|error| format!("no JSON: {error}"))
         });
-        line.map_err(|error| {
-            let error = format!("{error:#}").replace('\n', " ");
-            format!("seed {}: {error}; again: {}", run.seed, self.replay(run))
-        })
+        line.map_err(|error| format!("seed {}: {error}; again: {}", run.seed, self.replay(run)))
     }
 }
 
@@ -173,17 +208,22 @@ fn parameters_of(files: &[File]) -> String {
 ///
 /// If a line cannot be written to `out`.
 pub fn run(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<Summary> {
-    let mut progress = Progress::new(plan.runs.len(), plan.runs.iter().map(|r| plan.cost(r)).sum());
+    let cost = |alike: &Vec<usize>| plan.cost(&plan.runs[alike[0]]);
+    let mut progress = Progress::new(plan.runs.len(), plan.alike.iter().map(cost).sum());
     let mut summary = Summary { runs: plan.runs.len(), failed: 0 };
     let next = AtomicUsize::new(0);
     let (done, results) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..plan.jobs.min(plan.runs.len()) {
+        for _ in 0..plan.jobs.min(plan.alike.len()) {
             let (done, next) = (done.clone(), &next);
             scope.spawn(move || {
-                while let Some((index, run)) = take(plan, next) {
-                    if done.send((index, plan.line(run))).is_err() {
-                        break;
+                while let Some(alike) = take(plan, next) {
+                    let outcome = plan.simulate(&plan.runs[alike[0]]);
+                    for index in alike {
+                        let line = plan.line(&plan.runs[*index], &outcome);
+                        if done.send((*index, *index == alike[0], line)).is_err() {
+                            return;
+                        }
                     }
                 }
             });
@@ -192,8 +232,8 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<Summary> {
 
         let mut early = BTreeMap::new();
         let mut due = 0;
-        for (index, result) in results {
-            progress.done(plan.cost(&plan.runs[index]));
+        for (index, is_simulated, result) in results {
+            progress.done(if is_simulated { plan.cost(&plan.runs[index]) } else { 0 });
             early.insert(index, result);
             while let Some(result) = early.remove(&due) {
                 due += 1;
@@ -211,9 +251,9 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<Summary> {
     })
 }
 
-fn take<'a>(plan: &'a Plan, next: &AtomicUsize) -> Option<(usize, &'a Run)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    plan.runs.get(index).map(|run| (index, run))
+/// Takes the next runs that are one simulation.
+fn take<'a>(plan: &'a Plan, next: &AtomicUsize) -> Option<&'a Vec<usize>> {
+    plan.alike.get(next.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Turns a panic in a run into an error of this run.

@@ -22,6 +22,12 @@ pub enum Purpose {
     Visits,
     /// Client that a flow is a visit of.
     Client,
+    /// Handovers of a path.
+    Handover,
+    /// Gaps between flows that arrive at random.
+    Arrival,
+    /// Size of a flow's object.
+    Size,
 }
 
 /// Returns the seed of the `index`-th `purpose` in the run of `seed`.

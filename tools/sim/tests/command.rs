@@ -25,6 +25,25 @@ fn results_do_not_depend_on_the_number_of_jobs() {
     assert!(one.stderr.is_empty(), "no terminal, no bar");
 }
 
+/// Slow start does not use what is saved: its runs are one simulation, and lines of their own.
+#[test]
+fn runs_alike_have_the_same_flows_and_lines_of_their_own() {
+    let what = "run recovery --runs 2 --only path.buffer_bdp=1,path.loss=0,slow-start";
+    let together = sim(what);
+    let lines: Vec<serde_json::Value> = text(&together.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 2 * 5);
+    let alone = sim(&format!("{what},flow.saved.cwnd_bdp=16"));
+    for (together, alone) in lines[8..].iter().zip(text(&alone.stdout).lines()) {
+        assert_eq!(*together, serde_json::from_str::<serde_json::Value>(alone).expect("JSON"));
+    }
+    let saved = |line: &serde_json::Value| line["parameters"]["flow.saved.cwnd_bdp"].clone();
+    assert_ne!(saved(&lines[0]), saved(&lines[8]));
+    assert_eq!(lines[0]["flows"], lines[8]["flows"]);
+}
+
 #[test]
 fn run_is_repeated_by_its_seed() {
     let only = "run dynamics --only jitter,path.jitter_ms=10,cubic,careful-resume";

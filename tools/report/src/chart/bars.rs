@@ -44,6 +44,8 @@ pub struct Bar {
     pub value: f64,
     /// A dot each, in ascending order.
     pub runs: Vec<f64>,
+    /// The ends of the value's interval.
+    pub interval: Option<(f64, f64)>,
     pub colour: RGBColor,
     /// A value marked on this bar alone.
     pub bound: Option<f64>,
@@ -51,7 +53,15 @@ pub struct Bar {
     pub words: String,
 }
 
-/// Draws bars up to their values, a dot a run, and the marks.
+impl Bar {
+    /// Returns the greatest value that is drawn of it.
+    fn end(&self) -> f64 {
+        let run = self.runs.last().copied().unwrap_or(self.value);
+        run.max(self.interval.map_or(run, |(_, high)| high))
+    }
+}
+
+/// Draws bars up to their values, with their intervals, a dot a run, and the marks.
 ///
 /// # Errors
 ///
@@ -63,7 +73,7 @@ pub fn bars(chart: &Bars) -> anyhow::Result<String> {
     let height = if plain { ROW_PLAIN } else { ROW };
     let bottom = top + height * chart.bars.len() as i32;
 
-    let highest = chart.bars.iter().map(|b| b.runs.last().copied().unwrap_or(b.value));
+    let highest = chart.bars.iter().map(Bar::end);
     let end = highest.chain(chart.marks.iter().map(|m| m.0)).fold(1.0, f64::max);
     // The words are written to the right of their bar.
     let longest = chart.bars.iter().map(|b| b.label.chars().count()).max().unwrap_or(0) as i32;
@@ -90,6 +100,13 @@ fn row(area: &Area, x: Linear, bar: &Bar, y: i32) -> Drawn {
     let body = [(x.px(0.0), y - 12), (end, y + 12)];
     area.draw(&Rectangle::new(body, bar.colour.mix(0.25).filled()))?;
     line(area, (end, y - 14), (end, y + 14), bar.colour.stroke_width(3))?;
+    if let Some((low, high)) = bar.interval {
+        let (low, high) = (x.px(low.max(0.0)), x.px(high));
+        line(area, (low, y), (high, y), TEXT.stroke_width(2))?;
+        for at in [low, high] {
+            line(area, (at, y - 5), (at, y + 5), TEXT.stroke_width(2))?;
+        }
+    }
     if let Some(bound) = bar.bound {
         let at = x.px(bound);
         line(area, (at, y - 14), (at, y + 14), TEXT.stroke_width(2))?;
@@ -102,8 +119,7 @@ fn row(area: &Area, x: Linear, bar: &Bar, y: i32) -> Drawn {
     }
 
     text(area, (x.from_px - 10, y), &font(16, HPos::Right, VPos::Center), &bar.label)?;
-    let last = bar.runs.last().copied().unwrap_or(bar.value);
-    text(area, (x.px(last) + 14, y), &font(16, HPos::Left, VPos::Center), &bar.words)
+    text(area, (x.px(bar.end()) + 14, y), &font(16, HPos::Left, VPos::Center), &bar.words)
 }
 
 #[cfg(test)]
@@ -117,6 +133,7 @@ mod tests {
             label: "resumed".into(),
             value: 280.0,
             runs: vec![270.0, 280.0, 300.0],
+            interval: Some((275.0, 285.0)),
             colour: BLUE,
             bound: None,
             words: "median 280 ms".into(),

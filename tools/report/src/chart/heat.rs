@@ -10,7 +10,9 @@ use super::drawing::text;
 use super::drawing::upright;
 use super::drawing::WIDTH;
 
+/// Height of a cell, and of one with an interval.
 const CELL: i32 = 34;
+const CELL_TALL: i32 = 46;
 const LEFT: i32 = 96;
 const TOP: i32 = 6;
 
@@ -36,6 +38,8 @@ pub struct Heat {
     pub rows: Vec<String>,
     /// By row, then by column.
     pub cells: Vec<Vec<Option<f64>>>,
+    /// The ends of the interval of each; none at all if empty.
+    pub intervals: Vec<Vec<Option<(f64, f64)>>>,
     /// Decimals of the values.
     pub digits: usize,
 }
@@ -48,26 +52,36 @@ pub struct Heat {
 pub fn heat(chart: &Heat) -> anyhow::Result<String> {
     let all = || chart.cells.iter().flatten().flatten().copied();
     let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
-    let bottom = TOP + CELL * chart.rows.len() as i32;
+    let height = if chart.intervals.is_empty() { CELL } else { CELL_TALL };
+    let bottom = TOP + height * chart.rows.len() as i32;
     let column = |i: usize| {
         LEFT + (i as f64 * f64::from(WIDTH - LEFT - 8) / chart.columns.len().max(1) as f64) as i32
     };
 
     svg(bottom + 52, |area| {
         for (r, label) in chart.rows.iter().enumerate() {
-            let y = TOP + CELL * r as i32;
-            let middle = y + CELL / 2;
+            let y = TOP + height * r as i32;
+            let middle = y + height / 2;
             text(area, (LEFT - 8, middle), &font(16, HPos::Right, VPos::Center), label)?;
             let cells = chart.cells.get(r).map_or(&[][..], Vec::as_slice);
             for (c, value) in cells.iter().enumerate() {
                 let Some(value) = *value else { continue };
                 let (fill, ink) = shade((value - least) / (most - least).max(f64::MIN_POSITIVE));
                 let (from, to) = (column(c), column(c + 1));
-                let cell = [(from + 1, y + 1), (to - 1, y + CELL - 1)];
+                let cell = [(from + 1, y + 1), (to - 1, y + height - 1)];
                 area.draw(&Rectangle::new(cell, fill.filled()))?;
                 let style = font(16, HPos::Center, VPos::Center).color(&ink);
-                let words = format!("{value:.*}", chart.digits);
-                text(area, ((from + to) / 2, middle), &style, &words)?;
+                let number = |value: f64| format!("{value:.*}", chart.digits);
+                let centre = (from + to) / 2;
+                let interval = chart.intervals.get(r).and_then(|row| *row.get(c)?);
+                let Some((low, high)) = interval else {
+                    text(area, (centre, middle), &style, &number(value))?;
+                    continue;
+                };
+                text(area, (centre, middle - 8), &style, &number(value))?;
+                let style = font(12, HPos::Center, VPos::Center).color(&ink);
+                let words = format!("{}–{}", number(low), number(high));
+                text(area, (centre, middle + 11), &style, &words)?;
             }
         }
         let style = font(16, HPos::Center, VPos::Top);
@@ -102,10 +116,11 @@ mod tests {
             rows: vec!["5".into(), "800".into()],
             cells: vec![vec![Some(1.0), None], vec![Some(1.25), Some(2.5)]],
             digits: 2,
+            intervals: vec![vec![None, None], vec![Some((1.2, 1.3)), None]],
         };
         let svg = heat(&chart).expect("drawn");
         assert_eq!(svg.matches("<rect").count(), 3);
-        for part in ["1.00", "1.25", "2.50", "rate (Mbit/s)", "RTT (ms)", "800"] {
+        for part in ["1.20–1.30", "1.00", "1.25", "2.50", "rate (Mbit/s)", "RTT (ms)", "800"] {
             assert!(svg.contains(part), "{part}");
         }
     }

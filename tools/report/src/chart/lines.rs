@@ -43,8 +43,23 @@ pub struct Lines {
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     pub name: String,
-    /// One per column: a value, and its error to either side.
-    pub points: Vec<Option<(f64, f64)>>,
+    /// One per column.
+    pub points: Vec<Option<Point>>,
+}
+
+/// A value and the ends of its interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Point {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Point {
+    /// Creates a value that has no interval.
+    pub fn exact(value: f64) -> Self {
+        Self { value, low: value, high: value }
+    }
 }
 
 /// Draws the lines, from 0 on, under their legend.
@@ -57,7 +72,8 @@ pub fn lines(chart: &Lines) -> anyhow::Result<String> {
     let top = LEGEND * (legend.len() as i32) + 16;
     let bottom = top + PLOT;
 
-    let highest = chart.series.iter().flat_map(|s| s.points.iter().flatten()).map(|p| p.0 + p.1);
+    let highest =
+        chart.series.iter().flat_map(|s| s.points.iter().flatten()).map(|p| p.high.max(p.value));
     let end = highest.chain(chart.level.as_ref().map(|l| l.0)).fold(f64::MIN_POSITIVE, f64::max);
     let y = Linear { end: end * 1.06, from_px: bottom, to_px: top };
 
@@ -126,11 +142,11 @@ fn curve(area: &Area, chart: &Lines, y: Linear, i: usize) -> Drawn {
     let style = SERIES[i % SERIES.len()];
     let few = chart.columns.len() <= 24;
     // Aside, so that errors of several lines do not hide each other.
-    let errors = chart.series[i].points.iter().flatten().any(|p| p.1 > 0.0);
+    let errors = chart.series[i].points.iter().flatten().any(|p| p.high > p.low);
     let aside = if errors { 10 * i as i32 - 5 * (chart.series.len() as i32 - 1) } else { 0 };
     let mut before = None;
     for (column, point) in chart.series[i].points.iter().enumerate() {
-        let Some((value, error)) = *point else {
+        let Some(Point { value, low, high }) = *point else {
             before = None;
             continue;
         };
@@ -138,8 +154,8 @@ fn curve(area: &Area, chart: &Lines, y: Linear, i: usize) -> Drawn {
         if let Some(before) = before.replace(at) {
             stroke(area, before, at, style)?;
         }
-        if error > 0.0 {
-            let (high, low) = (y.px(value + error), y.px((value - error).max(0.0)));
+        if high > low {
+            let (high, low) = (y.px(high), y.px(low.max(0.0)));
             line(area, (at.0, high), (at.0, low), style.colour.stroke_width(2))?;
             for end in [high, low] {
                 line(area, (at.0 - 4, end), (at.0 + 4, end), style.colour.stroke_width(2))?;
@@ -147,7 +163,7 @@ fn curve(area: &Area, chart: &Lines, y: Linear, i: usize) -> Drawn {
         }
     }
     for (column, point) in chart.series[i].points.iter().enumerate().filter(|_| few) {
-        if let Some((value, _)) = point {
+        if let Some(Point { value, .. }) = point {
             style.shape.draw(
                 area,
                 (column_px(chart, column) + aside, y.px(*value)),
@@ -176,7 +192,9 @@ mod tests {
     use super::*;
 
     fn chart() -> Lines {
-        let series = |name: &str, points: &[Option<(f64, f64)>]| Series {
+        let point =
+            |value: f64, error: f64| Some(Point { value, low: value - error, high: value + error });
+        let series = |name: &str, points: &[Option<Point>]| Series {
             name: name.into(),
             points: points.to_vec(),
         };
@@ -185,8 +203,8 @@ mod tests {
             columns: ["0.25", "1", "4"].map(String::from).to_vec(),
             y_title: "ratio".into(),
             series: vec![
-                series("fibre", &[Some((1.0, 0.1)), Some((0.5, 0.1)), Some((0.4, 0.1))]),
-                series("GEO", &[Some((0.9, 0.0)), None, Some((0.3, 0.0))]),
+                series("fibre", &[point(1.0, 0.1), point(0.5, 0.1), point(0.4, 0.1)]),
+                series("GEO", &[point(0.9, 0.0), None, point(0.3, 0.0)]),
             ],
             level: Some((1.0, "no gain".into())),
         }

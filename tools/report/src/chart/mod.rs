@@ -24,4 +24,5 @@ pub use heat::heat;
 pub use heat::Heat;
 pub use lines::lines;
 pub use lines::Lines;
+pub use lines::Point;
 pub use lines::Series;

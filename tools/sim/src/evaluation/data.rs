@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use quiche::careful_resume::AfterJump;
 use report::bound::bdp_bytes;
 use report::bound::INITIAL_WINDOW_BYTES;
-use report::stats::median;
+use report::stats::mean;
 
+use crate::interval::Interval;
 use crate::limits;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
@@ -14,12 +15,20 @@ use crate::scenario::file::File;
 use crate::scenario::file::Named;
 use crate::scenario::Controller;
 use crate::scenario::Mode;
+use crate::scenario::PACKETS_MIN;
+use crate::scenario::PACKET_BYTES;
 
 /// The key of how the judged flow starts.
 const MODE: &str = "flow.mode";
 
 /// Least capacity of a path where there is much to save, in initial windows.
 const MUCH_WINDOWS: f64 = 64.0;
+
+/// Jitter that even paths have on which nothing happens, in ms.
+const USUAL_JITTER_MS: f64 = 0.5;
+
+/// Least denominator of losses, in bytes of payload: a path of less has a buffer of 20 packets.
+const LOSS_UNIT_BYTES_MIN: f64 = (PACKETS_MIN * PACKET_BYTES) as f64;
 
 /// A scenario file and its outcomes.
 pub struct Chapter<'a> {
@@ -39,6 +48,17 @@ pub struct Cell<'a> {
 pub struct Pair<'a> {
     pub slow: &'a Cell<'a>,
     pub careful: &'a Cell<'a>,
+}
+
+/// Returns a figure of two scenarios, of each seed that both have.
+pub fn paired(
+    first: &Cell,
+    second: &Cell,
+    figure: impl Fn(&FlowOutcome) -> f64,
+) -> Vec<(f64, f64)> {
+    let second: HashMap<u64, f64> = second.by_seed(&figure).into_iter().collect();
+    let first = first.by_seed(&figure).into_iter();
+    first.filter_map(|(seed, value)| Some((value, *second.get(&seed)?))).collect()
 }
 
 /// Returns the identity of a scenario: its file and parameters.
@@ -110,17 +130,23 @@ impl Cell<'_> {
         self.runs.iter().flat_map(|run| run.flows.iter().take(count).map(&figure)).collect()
     }
 
-    /// Returns the median over runs of a figure of the judged flow; of several flows,
-    /// that of their means.
-    pub fn median(&self, figure: impl Fn(&FlowOutcome) -> f64) -> f64 {
+    /// Returns a figure of each run by its seed; of several judged flows, their mean.
+    pub fn by_seed(&self, figure: impl Fn(&FlowOutcome) -> f64) -> Vec<(u64, f64)> {
         let count = self.named.scenario.flows[0].count as usize;
         let figures = self.judged(figure);
         let means = figures.chunks(count).map(|run| run.iter().sum::<f64>() / count as f64);
-        median(means).unwrap_or(f64::NAN)
+        self.runs.iter().map(|run| run.seed).zip(means).collect()
     }
 
+    /// Returns the mean over runs of a figure of the judged flow.
+    pub fn mean(&self, figure: impl Fn(&FlowOutcome) -> f64) -> Interval {
+        let figures: Vec<f64> = self.by_seed(figure).into_iter().map(|(_, value)| value).collect();
+        Interval::mean(&figures)
+    }
+
+    /// Returns the mean time to the last byte of the judged flow.
     pub fn ttlb_ms(&self) -> f64 {
-        self.median(|f| f.ttlb_ms)
+        mean(&self.judged(|f| f.ttlb_ms)).map_or(f64::NAN, |mean| mean.value)
     }
 
     /// Returns the bound of the judged flow; NaN without one.
@@ -166,14 +192,17 @@ impl Cell<'_> {
         let free = flow.access_mbps.is_none()
             && flow.client_window_bytes.is_none()
             && flow.app_limit_mbps.is_none()
+            && flow.segments.is_none()
+            && flow.size_pareto.is_none()
             && path.up_rate_mbps.is_none();
         let steady = path.changes.is_empty()
             && path.swing.is_none()
+            && path.handover.is_none()
             && path.trace.is_none()
             && path.burst.is_none()
             && path.policer.is_none()
             && path.loss == 0.0
-            && path.longest_jitter_ms() == 0.0;
+            && path.longest_jitter_ms() <= USUAL_JITTER_MS;
         alone && free && steady
     }
 
@@ -182,7 +211,8 @@ impl Cell<'_> {
     pub fn grows_softly_on_idle_path(&self) -> bool {
         let scenario = &self.named.scenario;
         let flow = &scenario.flows[0];
-        let as_saved = flow.saved.cwnd_bdp <= 1.0 && flow.saved.rtt_ratio == 1.0;
+        let as_saved =
+            flow.saved.cwnd_bdp <= 1.0 && flow.saved.rtt_ratio == 1.0 && !flow.saved.cold;
         self.is_plain()
             && as_saved
             && flow.mode == Mode::CarefulResume
@@ -221,13 +251,28 @@ impl Pair<'_> {
         bdp_bytes(self.rate_mbps(), self.rtt_ms()) / INITIAL_WINDOW_BYTES
     }
 
-    /// Returns the time with Careful Resume over that with slow start.
-    pub fn ratio(&self) -> f64 {
-        self.careful.ttlb_ms() / self.slow.ttlb_ms()
+    /// Returns a figure with Careful Resume and with slow start, of each seed.
+    pub fn by_seed(&self, figure: impl Fn(&FlowOutcome) -> f64) -> Vec<(f64, f64)> {
+        paired(self.careful, self.slow, figure)
     }
 
-    pub fn saved_rtts(&self) -> f64 {
-        (self.slow.ttlb_ms() - self.careful.ttlb_ms()) / self.rtt_ms()
+    /// Returns the mean time with Careful Resume over that with slow start.
+    pub fn ratio(&self) -> Interval {
+        Interval::ratio_of_means(&self.by_seed(|flow| flow.ttlb_ms))
+    }
+
+    /// Returns the round trips by which the mean time is shorter with Careful Resume.
+    pub fn saved_rtts(&self) -> Interval {
+        let difference = Interval::difference(&self.by_seed(|flow| flow.ttlb_ms));
+        difference.map(|ms| -ms / self.rtt_ms())
+    }
+
+    /// Returns what is lost more in all with Careful Resume, in BDP: bytes dropped on the path, from
+    /// the first packet to the last.
+    pub fn more_lost_bdp(&self) -> Interval {
+        let unit = bdp_bytes(self.rate_mbps(), self.rtt_ms()).max(LOSS_UNIT_BYTES_MIN);
+        let difference = Interval::difference(&self.by_seed(|flow| flow.dropped_bytes as f64));
+        difference.map(|bytes| bytes / unit)
     }
 
     pub fn bound_ratio(&self) -> f64 {
@@ -248,7 +293,7 @@ impl Pair<'_> {
     /// the object fills it.
     pub fn has_much_to_save(&self) -> bool {
         let saved = self.careful.named.scenario.flows[0].saved;
-        let as_saved = (saved.cwnd_bdp, saved.rtt_ratio) == (1.0, 1.0);
+        let as_saved = (saved.cwnd_bdp, saved.rtt_ratio, saved.cold) == (1.0, 1.0, false);
         let much = self.bdp_windows() >= MUCH_WINDOWS && self.object_bdp() >= 1.0;
         self.careful.is_plain() && as_saved && much
     }

@@ -52,7 +52,9 @@ fn outcome(file: &File, named: &Named, run: u32) -> Outcome {
 fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
     let saved = &flow.saved;
     let trusted = (0.1..=2.0).contains(&saved.rtt_ratio);
-    let jumps = flow.mode == Mode::CarefulResume && trusted;
+    // Visits after the first one have what that has observed.
+    let is_known = !saved.cold || flow.count > 1;
+    let jumps = flow.mode == Mode::CarefulResume && trusted && is_known;
     let rtt_ms = scenario.path.rtt_ms + flow.extra_rtt_ms;
     let bytes = saved.cwnd_bdp * scenario.path.bdp_bytes();
     let slow_ms = limits::bounds(scenario, flow).slow_start_ms;
@@ -88,9 +90,10 @@ fn flow_outcome(scenario: &Scenario, flow: &Flow, run: u32) -> FlowOutcome {
         floor_ms: None,
         bound_ms: None,
         probe_timeouts: 0,
-        jump_lost_packets: jumps.then_some(0),
         dropped_packets: 0,
         dropped_bytes: 0,
+        dropped_before_validated_packets: jumps.then_some(0),
+        dropped_before_validated_bytes: jumps.then_some(0),
         marked_packets: marks.then_some(100 + u64::from(run % 5)),
         first_drop_ms: Some(7.0 * rtt_ms),
         full_ms: Some(5.0 * rtt_ms),

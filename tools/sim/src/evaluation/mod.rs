@@ -10,6 +10,7 @@ mod data;
 #[cfg(test)]
 pub(crate) mod fake;
 mod findings;
+mod known_misses;
 mod names;
 mod page;
 mod rules;
@@ -68,7 +69,11 @@ pub fn report(outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {
         "no results of {}: the report needs the results of sim run --all",
         missing.join(", ")
     );
-    report_of(&files, outcomes)
+    let mut evaluation = report_of(&files, outcomes)?;
+    for rule in known_misses::stale(&evaluation.verdicts) {
+        evaluation.text += &format!("{rule}: listed as missed, but met: see known_misses.rs\n");
+    }
+    Ok(evaluation)
 }
 
 fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation> {
@@ -82,6 +87,7 @@ fn report_of(files: &[File], outcomes: &[Outcome]) -> anyhow::Result<Evaluation>
         verdicts.extend(findings.verdicts.iter().cloned());
         found.push((chapter, findings));
     }
+    let verdicts = known_misses::mark(verdicts);
     let html = page::html(&found, &verdicts, &made(outcomes));
     let text = page::text(&found, &verdicts);
     Ok(Evaluation { html, text, verdicts })

@@ -1,5 +1,7 @@
 //! Verdicts on figures, by rules. A rule without figures is broken.
 
+use crate::interval::Interval;
+
 /// Finding of a rule without figures.
 const NOTHING: &str = "nothing";
 
@@ -11,77 +13,128 @@ pub struct Verdict {
     pub found: String,
     /// Figures that break it, one line each.
     pub breaches: Vec<String>,
-    /// Figures that miss an aim without breaking the rule, one line each.
+    /// Figures that miss an aim, or a rule that is known to be missed, one line each.
     pub missed: Vec<String>,
+    /// Why the rule is known to be missed.
+    pub known: Option<&'static str>,
 }
 
-/// A figure that a rule judges.
+/// A figure that a rule judges, by the worse end of its interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Name of the path or flow that it was measured on.
     pub who: String,
-    pub value: f64,
+    pub interval: Interval,
 }
 
 impl Figure {
-    pub fn new(who: impl Into<String>, value: f64) -> Self {
-        Figure { who: who.into(), value }
+    pub fn new(who: impl Into<String>, interval: Interval) -> Self {
+        Figure { who: who.into(), interval }
+    }
+
+    /// Creates a figure without an interval: of each run, or a count of what must not be.
+    pub fn exact(who: impl Into<String>, value: f64) -> Self {
+        Figure::new(who, Interval::exact(value))
+    }
+}
+
+/// On which side of its limit a figure has to be.
+#[derive(Clone, Copy)]
+enum LimitSide {
+    AtLeast,
+    AtMost,
+}
+
+impl LimitSide {
+    /// Returns the end of an interval that is closest to the wrong side.
+    fn worse_end(self, interval: Interval) -> f64 {
+        match self {
+            LimitSide::AtLeast => interval.low,
+            LimitSide::AtMost => interval.high,
+        }
+    }
+
+    fn is_beyond(self, value: f64, limit: f64) -> bool {
+        match self {
+            LimitSide::AtLeast => value < limit,
+            LimitSide::AtMost => value > limit,
+        }
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            LimitSide::AtLeast => ("least", "less than"),
+            LimitSide::AtMost => ("most", "more than"),
+        }
     }
 }
 
 impl Verdict {
-    /// Checks that no figure is below `limit`; `digits` and `unit` are those of messages.
+    /// Checks that no interval goes below `limit`; `digits` and `unit` are those of messages.
     pub fn at_least(
         rule: &str,
         limit: f64,
         (digits, unit): (usize, &str),
         all: Vec<Figure>,
     ) -> Self {
-        Self::of(rule, all, ("least", "less than"), (limit, digits, unit), |a, b| a < b)
+        Self::of(rule, all, LimitSide::AtLeast, (limit, digits, unit))
     }
 
-    /// Checks that no figure is above `limit`.
+    /// Checks that no interval goes above `limit`.
     pub fn at_most(
         rule: &str,
         limit: f64,
         (digits, unit): (usize, &str),
         all: Vec<Figure>,
     ) -> Self {
-        Self::of(rule, all, ("most", "more than"), (limit, digits, unit), |a, b| a > b)
+        Self::of(rule, all, LimitSide::AtMost, (limit, digits, unit))
     }
 
     fn of(
         rule: &str,
         all: Vec<Figure>,
-        (extreme, beyond): (&str, &str),
+        side: LimitSide,
         (limit, digits, unit): (f64, usize, &str),
-        is_beyond: impl Fn(f64, f64) -> bool,
     ) -> Self {
         let rule = rule.to_string();
-        let number = |value: f64| format!("{value:.digits$}{unit}");
-        let worst = |a: &Figure, b: &Figure| is_beyond(b.value, a.value);
+        let (extreme, beyond) = side.words();
+        let worst = |a: &Figure, b: &Figure| {
+            side.is_beyond(side.worse_end(b.interval), side.worse_end(a.interval))
+        };
         let Some(worst) = all.iter().reduce(|a, b| if worst(a, b) { b } else { a }) else {
             let breaches = vec!["nothing to judge".into()];
             return Verdict { rule, found: NOTHING.into(), breaches, ..Self::default() };
         };
-        let found =
-            format!("{extreme} {}: {}; {} judged", number(worst.value), worst.who, all.len());
-        // What is no number was not measured.
-        let broken = |f: &&Figure| is_beyond(f.value, limit) || f.value.is_nan();
+        let value = said(worst.interval, digits, unit);
+        let found = format!("{extreme} {value}: {}; {} judged", worst.who, all.len());
+        let broken = |f: &&Figure| {
+            let end = side.worse_end(f.interval);
+            // What is no number was not measured.
+            side.is_beyond(end, limit) || end.is_nan()
+        };
         let say = |f: &Figure| {
             // A breach by less than the last digit is still one.
-            let value = format!("{:.*}{unit}", digits + 2, f.value);
-            format!("{}: {value} is {beyond} {}", f.who, number(limit))
+            let value = said(f.interval, digits + 2, unit);
+            format!("{}: {value} is {beyond} {limit:.digits$}{unit}", f.who)
         };
         let breaches = all.iter().filter(broken).map(say).collect();
-        Verdict { rule, found, breaches, missed: Vec::new() }
+        Verdict { rule, found, breaches, ..Self::default() }
     }
 
     /// Makes the rule an aim: a breach is reported, and is no failure.
     pub fn as_aim(mut self) -> Self {
         if self.found != NOTHING {
-            let rule = &self.rule;
-            self.missed = self.breaches.drain(..).map(|line| format!("{rule}: {line}")).collect();
+            self.missed.append(&mut self.breaches);
+        }
+        self
+    }
+
+    /// Reports breaches of a rule that is known to be missed as such, with the reason. They are no
+    /// failure of the evaluation; a rule without figures is.
+    pub fn as_known_miss(mut self, why: &'static str) -> Self {
+        if self.found != NOTHING && !self.breaches.is_empty() {
+            self.missed.append(&mut self.breaches);
+            self.known = Some(why);
         }
         self
     }
@@ -96,12 +149,22 @@ impl Verdict {
     }
 }
 
+/// Returns a figure with its interval, if it has one.
+fn said(interval: Interval, digits: usize, unit: &str) -> String {
+    let Interval { value, low, high, .. } = interval;
+    let value = format!("{value:.digits$}");
+    match (format!("{low:.digits$}"), format!("{high:.digits$}")) {
+        (low, high) if low == value && high == value => format!("{value}{unit}"),
+        (low, high) => format!("{value} ({low} to {high}){unit}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn figures(values: &[f64]) -> Vec<Figure> {
-        values.iter().enumerate().map(|(i, v)| Figure::new(format!("run {i}"), *v)).collect()
+        values.iter().enumerate().map(|(i, v)| Figure::exact(format!("run {i}"), *v)).collect()
     }
 
     #[test]
@@ -112,6 +175,27 @@ mod tests {
         let most = Verdict::at_most("costs", 1.25, (2, ""), figures(&[1.0, 1.25]));
         assert!(most.is_met());
         assert_eq!(most.found, "most 1.25: run 1; 2 judged");
+    }
+
+    #[test]
+    fn rule_passes_only_if_the_whole_interval_does() {
+        let figure = |low: f64, high: f64| {
+            vec![Figure::new("path", Interval { value: 1.0, low, high, runs: 20 })]
+        };
+        for (low, high, at_least, at_most) in [
+            (0.95, 1.05, true, true),
+            (0.85, 1.05, false, true),
+            (0.95, 1.15, true, false),
+            (0.85, 1.15, false, false),
+            (f64::NAN, f64::NAN, false, false),
+        ] {
+            let least = Verdict::at_least("least", 0.9, (2, ""), figure(low, high));
+            let most = Verdict::at_most("most", 1.1, (2, ""), figure(low, high));
+            assert_eq!((least.is_met(), most.is_met()), (at_least, at_most), "{low} to {high}");
+        }
+        let most = Verdict::at_most("most", 1.1, (2, ""), figure(0.9, 1.2));
+        assert_eq!(most.found, "most 1.00 (0.90 to 1.20): path; 1 judged");
+        assert_eq!(most.breaches, ["path: 1.0000 (0.9000 to 1.2000) is more than 1.10"]);
     }
 
     #[test]
@@ -132,8 +216,21 @@ mod tests {
     fn missed_aim_is_no_breach() {
         let missed = Verdict::at_least("saves", 3.0, (1, " RTTs"), figures(&[2.0])).as_aim();
         assert!(missed.is_met());
-        assert_eq!(missed.missed, ["saves: run 0: 2.000 RTTs is less than 3.0 RTTs"]);
+        assert_eq!(missed.missed, ["run 0: 2.000 RTTs is less than 3.0 RTTs"]);
         assert!(!Verdict::at_least("saves", 3.0, (1, ""), Vec::new()).as_aim().is_met());
+    }
+
+    #[test]
+    fn known_miss_says_why_and_is_no_breach() {
+        let rule = |value| Verdict::at_least("saves", 3.0, (1, ""), figures(&[value]));
+        let missed = rule(2.0).as_known_miss("because");
+        assert_eq!(
+            (missed.is_met(), missed.known, missed.missed.len()),
+            (true, Some("because"), 1)
+        );
+        assert_eq!(rule(4.0).as_known_miss("because").known, None);
+        let nothing = Verdict::at_least("saves", 3.0, (1, ""), Vec::new());
+        assert!(!nothing.as_known_miss("because").is_met());
     }
 
     #[test]

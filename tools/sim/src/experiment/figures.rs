@@ -8,7 +8,7 @@ use report::chart::BoxGroup;
 use report::chart::Boxes;
 use report::chart::Curves;
 use report::chart::NumberCurve;
-use report::page::note;
+use report::page::figure;
 use report::stats::median;
 
 use super::groups::FlowGroup;
@@ -22,25 +22,25 @@ const PLAIN: Unit = Unit { name: "", size: 1.0 };
 ///
 /// A figure cannot be drawn.
 pub fn html(groups: &Groups) -> anyhow::Result<String> {
-    let mut html = figure(
+    let mut html = titled(
         "Flow completion times",
         "From the client's first packet to the last byte. A dot is one download, the box holds the \
-         middle half, the thick line is the median, and the black line the median of the fluid \
+         middle half, the thick line is the median, and the long thin line the median of the fluid \
          bounds: what an ideal sender of the same kind would take alone on the path.",
         &times(groups)?,
     );
-    html += &figure(
+    html += &titled(
         "Distribution of completion times",
         "The share of downloads that take at most this long.",
         &distributions(groups)?,
     );
-    html += &figure(
+    html += &titled(
         "Lost packets",
         "Packets that the server declared lost; the table below has bytes as well.",
         &losses(groups)?,
     );
     if !groups.fairness.is_empty() {
-        html += &figure(
+        html += &titled(
             "Fairness",
             "Jain's index of the flows' goodputs, each over its own lifetime, a dot for each run: 1 \
              if all flows had the same. Flows that are not there at the same time make it lower.",
@@ -50,8 +50,8 @@ pub fn html(groups: &Groups) -> anyhow::Result<String> {
     Ok(html)
 }
 
-fn figure(title: &str, words: &str, svg: &str) -> String {
-    format!("<h2>{title}</h2>\n{}<div class=\"wide\">{svg}</div>\n", note(words))
+fn titled(title: &str, words: &str, svg: &str) -> String {
+    format!("<h2>{title}</h2>\n{}", figure(words, svg))
 }
 
 fn unit_of_times(groups: &Groups) -> Unit {

@@ -3,7 +3,6 @@
 //! Owns the page. [`groups`] sorts the downloads into what is compared, [`figures`] draws what
 //! several runs have in common, and [`series`] draws one run over time from its traces.
 
-mod bootstrap;
 mod figures;
 mod groups;
 mod series;

@@ -14,7 +14,7 @@ use report::chart::Curves;
 use report::chart::NumberCurve;
 use report::chart::Stretch;
 use report::page::escape;
-use report::page::note;
+use report::page::figure;
 use report::qlog;
 use report::qlog::Sample;
 use report::timeline::Timeline;
@@ -60,20 +60,20 @@ pub fn html(outcome: &Outcome, folder: &Path) -> anyhow::Result<String> {
     };
     let mut html = format!("<h3>{}</h3>\n", escape(&title));
     let mut add = |words: &str, class: &str, svg: String| {
-        html += &format!("{}<div class=\"{class}\">{svg}</div>\n", note(words));
+        html += &format!("<div class=\"{class}\">{}</div>\n", figure(words, &svg));
     };
     let words = format!(
         "Window and bytes in flight of flow \"{}\"; its phases are shaded if it is to resume.",
         run.flows[0].0
     );
     // The shades are for dark text.
-    add(&words, "wide light", run.window()?);
+    add(&words, "light", run.window()?);
     let in_flight = run.of_flows("in flight (kB)", |s| Some(s.bytes_in_flight as f64 / 1e3))?;
-    add("Bytes in flight of all flows.", "wide", in_flight);
-    add("The queue at the bottleneck.", "wide", run.queue(folder)?);
-    add("Round-trip times.", "wide", run.of_flows("RTT (ms)", |s| s.rtt_ms)?);
+    add("Bytes in flight of all flows.", "", in_flight);
+    add("The queue at the bottleneck.", "", run.queue(folder)?);
+    add("Round-trip times.", "", run.of_flows("RTT (ms)", |s| s.rtt_ms)?);
     let lost = run.of_flows("lost packets", |s| Some(s.lost_packets as f64))?;
-    add("Packets that were declared lost, up to each time.", "wide", lost);
+    add("Packets that were declared lost, up to each time.", "", lost);
     Ok(html)
 }
 

@@ -10,9 +10,9 @@ use report::stats::median;
 use report::stats::number;
 use report::stats::quantile;
 
-use super::bootstrap::ratio_of_means;
 use super::groups::FlowGroup;
 use super::groups::Groups;
+use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
 
 /// Returns both tables.
@@ -73,9 +73,12 @@ fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
         if index == 0 {
             let _ = write!(row, "<td>{}</td>", pairs.len());
         }
-        let found = ratio_of_means(&pairs).filter(|found| found.ratio.is_finite());
-        let cell = found.map(|r| format!("{:.3} ({:.3} to {:.3})", r.ratio, r.low, r.high));
-        let _ = write!(row, "<td>{}</td>", cell.unwrap_or_default());
+        let found = Interval::ratio_of_means(&pairs);
+        let cell = match found.low.is_finite() && found.high.is_finite() {
+            true => format!("{:.3} ({:.3} to {:.3})", found.value, found.low, found.high),
+            false => String::new(),
+        };
+        let _ = write!(row, "<td>{cell}</td>");
     }
     Some(row + "</tr>\n")
 }

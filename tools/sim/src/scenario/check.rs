@@ -7,9 +7,12 @@ use quiche::slow_start::SlowStartExit;
 
 use super::Change;
 use super::Flow;
+use super::Handover;
+use super::Pareto;
 use super::Path;
 use super::Queue;
 use super::Scenario;
+use super::Segments;
 use super::Swing;
 
 /// Condition on a number.
@@ -84,7 +87,32 @@ fn path(path: &Path) -> anyhow::Result<()> {
     }
     check_trace(path)?;
     check_drops(path)?;
+    path.handover.map_or(Ok(()), |handover| check_handover(&handover, path))?;
     path.swing.map_or(Ok(()), |swing| check_swing(&swing, path))
+}
+
+fn check_handover(handover: &Handover, path: &Path) -> anyhow::Result<()> {
+    numbers(
+        "path.handover.",
+        &[
+            ("every_ms", Some(handover.every_ms), Must::BePositive),
+            ("gap_ms", Some(handover.gap_ms), Must::NotBeNegative),
+            ("rate_share", Some(handover.rate_share), Must::BeShare),
+            ("rtt_share", Some(handover.rtt_share), Must::BeShare),
+        ],
+    )?;
+    ensure!(
+        handover.gap_ms < handover.every_ms,
+        "path.handover.gap_ms = {}: must be less than every_ms",
+        handover.gap_ms
+    );
+    let alone = path.changes.is_empty() && path.swing.is_none() && path.trace.is_none();
+    ensure!(alone, "path.handover: a path has no change, swing or trace besides");
+    ensure!(
+        path.up_rate_mbps.is_none() || handover.rate_share == 0.0,
+        "path.handover.rate_share and path.up_rate_mbps: a path whose rate changes has one rate"
+    );
+    Ok(())
 }
 
 fn check_drops(path: &Path) -> anyhow::Result<()> {
@@ -165,6 +193,26 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         0 => bail!("{name} has no size: say one of object_bytes, object_bdp, total_bdp"),
         _ => bail!("{name} has several sizes: say one of object_bytes, object_bdp, total_bdp"),
     }
+    if let Some(Pareto { shape, most }) = flow.size_pareto {
+        let part = format!("{name}.size_pareto.");
+        numbers(&part, &[("shape", Some(shape), Must::BePositive)])?;
+        ensure!(most >= 1.0 && most.is_finite(), "{part}most = {most}: must be 1 or more");
+    }
+    if let Some(Segments { bytes, every_ms }) = flow.segments {
+        let rules = [
+            ("bytes", Some(bytes as f64), Must::BePositive),
+            ("every_ms", Some(every_ms), Must::BePositive),
+        ];
+        numbers(&format!("{name}.segments."), &rules)?;
+        ensure!(
+            flow.app_limit_mbps.is_none(),
+            "{name}.segments and {name}.app_limit_mbps: a flow has one of them"
+        );
+    }
+    ensure!(
+        flow.arrivals_per_s.is_none() || (!flow.in_turn && flow.start_spread_ms == 0.0),
+        "{name}.arrivals_per_s: leave out in_turn and start_spread_ms"
+    );
     let searches = matches!(flow.slow_start_exit, SlowStartExit::Search(_));
     if let Some(threshold) = flow.search_threshold.filter(|_| !searches) {
         let exit = flow.slow_start_exit.name();
@@ -189,6 +237,7 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("share_from_ms", flow.share_from_ms, Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("clients", flow.clients.map(f64::from), Must::BePositive),
+            ("arrivals_per_s", flow.arrivals_per_s, Must::BePositive),
             ("app_limit_mbps", flow.app_limit_mbps, Must::BePositive),
             ("search_threshold", flow.search_threshold, Must::BeThreshold),
             ("saved.cwnd_bdp", Some(flow.saved.cwnd_bdp), Must::BePositive),

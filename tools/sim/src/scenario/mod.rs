@@ -115,6 +115,32 @@ pub struct Path {
     /// How its rate and round-trip time swing; neither does when absent.
     #[serde(default)]
     pub swing: Option<Swing>,
+
+    /// Periodic handovers; none when absent.
+    #[serde(default)]
+    pub handover: Option<Handover>,
+}
+
+/// Handovers that come at fixed intervals, as every 15 s with Starlink: nothing reaches a client for
+/// a moment, and the path then has another rate and another round-trip time. When the first one
+/// comes is drawn from the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handover {
+    /// Time from one to the next, in ms.
+    pub every_ms: f64,
+
+    /// For how long nothing passes, in ms.
+    #[serde(default = "default::gap_ms")]
+    pub gap_ms: f64,
+
+    /// The rate is then drawn evenly, up to this share of `rate_mbps` above and below it.
+    #[serde(default)]
+    pub rate_share: f64,
+
+    /// The same for the round-trip time.
+    #[serde(default)]
+    pub rtt_share: f64,
 }
 
 /// A path whose rate and round-trip time go up and down around those it is
@@ -177,6 +203,8 @@ pub enum Queue {
     Step,
     /// RFC 9332, with the defaults of Linux: a queue for ECT(1) and CE, and one for all else.
     Dualpi2,
+    /// RFC 8290 with the defaults of CoDel: a queue for each flow, which take turns.
+    FqCodel,
 }
 
 /// What a path does to ECN codepoints.
@@ -277,6 +305,15 @@ pub struct Flow {
     #[serde(default)]
     pub start_spread_ms: f64,
 
+    /// Its `count` flows arrive at random, so many a second on average, from `start_ms` on: gaps are
+    /// exponential (a Poisson process), drawn from the seed.
+    #[serde(default)]
+    pub arrivals_per_s: Option<f64>,
+
+    /// Each flow's object has a size of its own, drawn from the seed: from the one told up.
+    #[serde(default)]
+    pub size_pareto: Option<Pareto>,
+
     /// Its share of the link is measured from then on until the first of all flows is complete, in
     /// ms since the start of the run.
     #[serde(default)]
@@ -308,6 +345,10 @@ pub struct Flow {
     #[serde(default)]
     pub app_limit_mbps: Option<f64>,
 
+    /// The server's application hands over a segment at a time, as for video: it is on and off.
+    #[serde(default)]
+    pub segments: Option<Segments>,
+
     /// The saved path state it is given when it resumes.
     #[serde(default)]
     pub saved: Saved,
@@ -326,6 +367,25 @@ pub struct Flow {
     /// `edge-server --state`.
     #[serde(default)]
     pub state: StateKept,
+}
+
+/// A bounded Pareto distribution of sizes: many small ones, few large ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pareto {
+    /// The smaller, the more of all bytes is in the largest ones.
+    pub shape: f64,
+    /// The largest size, as a multiple of the smallest one.
+    pub most: f64,
+}
+
+/// Segments of a stream, of which one becomes available at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segments {
+    pub bytes: u64,
+    /// Time from one to the next, in ms; the first one is available at once.
+    pub every_ms: f64,
 }
 
 /// A congestion controller of quiche that is simulated.
@@ -391,6 +451,11 @@ impl Path {
 }
 
 impl Flow {
+    /// Returns the flow with an object of a size of its own.
+    pub fn with_bytes(&self, bytes: u64) -> Self {
+        Self { object_bytes: Some(bytes), object_bdp: None, total_bdp: None, ..self.clone() }
+    }
+
     /// Returns what each of the `count` flows downloads over `path`, in bytes.
     pub fn each_bytes(&self, path: &Path) -> u64 {
         let of_bdp = |bdp: f64| (bdp * path.bdp_bytes()) as u64;
@@ -404,6 +469,18 @@ impl Flow {
 }
 
 impl Scenario {
+    /// Returns the scenario without what a flow with slow start does not use: scenarios that are
+    /// equal then have the same outcome.
+    pub fn as_simulated(&self) -> Self {
+        let mut scenario = self.clone();
+        for flow in scenario.flows.iter_mut().filter(|flow| flow.mode == Mode::SlowStart) {
+            flow.saved = Saved::default();
+            flow.after_jump = AfterJump::default();
+            flow.max_jump = default::max_jump();
+        }
+        scenario
+    }
+
     /// Returns how many data packets all flows need, without any loss: what a run
     /// costs.
     pub fn data_packets(&self) -> u64 {
@@ -422,6 +499,9 @@ mod default {
     }
     pub fn buffer_bdp() -> f64 {
         1.0
+    }
+    pub fn gap_ms() -> f64 {
+        100.0
     }
     pub fn ack_thinning() -> u32 {
         1

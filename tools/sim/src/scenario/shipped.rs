@@ -13,6 +13,8 @@ macro_rules! shipped {
 
 shipped!(
     "paths",
+    "live",
+    "nothing-saved",
     "grid",
     "objects",
     "buffers",

@@ -11,6 +11,7 @@ mod codepoint;
 mod error;
 mod events;
 mod flow;
+mod handovers;
 #[cfg(test)]
 mod observation_tests;
 mod packets;
@@ -423,9 +424,10 @@ impl<'a> World<'a> {
         };
         let like = scenario.flows.iter().flat_map(|flow| repeat_n(flow, flow.count as usize));
         for (outcome, flow) in outcome.flows.iter_mut().zip(like) {
-            let bounds = limits::bounds_from(scenario, flow, outcome.start_ms);
+            let flow = flow.with_bytes(outcome.object_bytes);
+            let bounds = limits::bounds_from(scenario, &flow, outcome.start_ms);
             outcome.floor_ms = Some(bounds.floor_ms);
-            outcome.bound_ms = limits::own(&bounds, flow);
+            outcome.bound_ms = limits::own(&bounds, &flow);
         }
         outcome
     }

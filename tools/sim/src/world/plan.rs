@@ -17,12 +17,15 @@ use rand_pcg::rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::packets::PACKET_BYTES_MAX;
+use super::response::AppLimit;
 use crate::scenario::Controller;
 use crate::scenario::Flow;
 use crate::scenario::FlowEcn;
 use crate::scenario::Mode;
+use crate::scenario::Pareto;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
+use crate::scenario::Segments;
 use crate::seeds;
 use crate::seeds::Purpose;
 
@@ -61,7 +64,7 @@ pub struct FlowPlan {
     pub max_jump: usize,
     pub after_jump: AfterJump,
     pub client_window_bytes: Option<u64>,
-    pub app_limit_bytes_per_s: Option<f64>,
+    pub app_limit: Option<AppLimit>,
     /// Its subnet; flows of one subnet share saved parameters.
     pub subnet: u16,
     /// Its client; flows of one client share what it carries.
@@ -92,6 +95,7 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
     let mut clients = 0;
     for flow in &scenario.flows {
         let named = || format!("flow {:?}", flow.name);
+        let mut arrived = Duration::ZERO;
         for context in 0..flow.count {
             ensure!(plans.len() < FLOWS_MAX, "more than {FLOWS_MAX} flows; lower a `count`");
             let fresh = plans.len() + subnets.len();
@@ -104,6 +108,14 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
             let mut plan = one(&scenario.path, flow, subnet).with_context(named)?;
             let spread = duration("start_spread_ms", flow.start_spread_ms / 1e3)?;
             plan.start += spread.mul_f64(seeds::uniform(&mut rng));
+            if let Some(per_s) = flow.arrivals_per_s {
+                arrived += gap(per_s, seed, index);
+                plan.start += arrived;
+            }
+            if let Some(pareto) = &flow.size_pareto {
+                let bytes = plan.object_bytes as f64 * size_factor(pareto, seed, index);
+                plan.object_bytes = bytes.round() as u64;
+            }
             plan.after = (flow.in_turn && context > 0).then(|| plans.len() - 1);
             plan.client = clients + client(flow, context, seed, index);
             plans.push(plan);
@@ -115,6 +127,19 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
         put_in_drawn_order(&mut plans, duration("visit_pause_s", pause_s)?, seed);
     }
     Ok(plans)
+}
+
+/// Returns the time from one arrival of a Poisson process to the next.
+fn gap(per_s: f64, seed: u64, index: u64) -> Duration {
+    let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Arrival, index));
+    Duration::from_secs_f64(-(1.0 - seeds::uniform(&mut rng)).ln() / per_s)
+}
+
+/// Returns a size as a multiple of the smallest one, by the inverse of the bounded distribution.
+fn size_factor(&Pareto { shape, most }: &Pareto, seed: u64, index: u64) -> f64 {
+    let mut rng = Pcg64::seed_from_u64(seeds::derive(seed, Purpose::Size, index));
+    let below = 1.0 - most.powf(-shape);
+    (1.0 - seeds::uniform(&mut rng) * below).powf(-1.0 / shape)
 }
 
 /// Returns which of its clients the flow entry's `context`-th flow is of.
@@ -179,7 +204,7 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         max_jump: flow.max_jump,
         after_jump: flow.after_jump,
         client_window_bytes: flow.client_window_bytes,
-        app_limit_bytes_per_s: flow.app_limit_mbps.map(|mbps| mbps * 1e6 / 8.0),
+        app_limit: app_limit(flow)?,
         subnet: u16::try_from(subnet).context("too many subnets")?,
         client: 0,
         is_visit: flow.clients.is_some(),
@@ -197,6 +222,13 @@ fn saved(flow: &Flow, rtt: Duration, bdp_bytes: f64) -> anyhow::Result<Option<Sa
         rtt: duration("saved.rtt_ratio", rtt.as_secs_f64() * flow.saved.rtt_ratio)?,
         age: duration("saved.age_s", flow.saved.age_s)?,
     }))
+}
+
+fn app_limit(flow: &Flow) -> anyhow::Result<Option<AppLimit>> {
+    let rate = flow.app_limit_mbps.map(|mbps| AppLimit::Rate { bytes_per_s: mbps * 1e6 / 8.0 });
+    let Some(Segments { bytes, every_ms }) = flow.segments else { return Ok(rate) };
+    let every = duration("segments.every_ms", every_ms / 1e3)?;
+    Ok(Some(AppLimit::Segments { bytes, every }))
 }
 
 fn slow_start_exit(flow: &Flow) -> SlowStartExit {
@@ -324,6 +356,33 @@ mod tests {
         assert_eq!(clients, [[0, 1].into(), [2, 3].into()]);
         assert_eq!(first, plans(1));
         assert_ne!(first, plans(2));
+    }
+
+    #[test]
+    fn arrivals_are_a_poisson_process() {
+        let flow = "[[flow]]\nobject_bdp = 1\ncount = 2000\nstart_ms = 50\narrivals_per_s = 4";
+        let first = plans(flow, 1);
+        let starts: Vec<f64> = first.iter().map(|plan| plan.start.as_secs_f64()).collect();
+        assert!(starts[0] > 0.05 && starts.is_sorted(), "{:?}", &starts[..9]);
+        let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        assert!((0.235..0.265).contains(&mean), "{mean}");
+        // As many longer than the mean as of an exponential distribution: 1 / e.
+        let longer = gaps.iter().filter(|gap| **gap > 0.25).count() as f64 / gaps.len() as f64;
+        assert!((0.34..0.40).contains(&longer), "{longer}");
+        assert_eq!(first, plans(flow, 1));
+        assert_ne!(first, plans(flow, 2));
+    }
+
+    #[test]
+    fn sizes_are_a_bounded_pareto_distribution() {
+        let flow = "[[flow]]\nobject_bytes = 30_000\ncount = 2000\n\
+                    size_pareto = { shape = 1.2, most = 1000 }";
+        let sizes: Vec<u64> = plans(flow, 1).iter().map(|plan| plan.object_bytes).collect();
+        assert!(sizes.iter().all(|bytes| (30_000..=30_000_000).contains(bytes)));
+        // Twice the smallest size and more: a share of 2 to the power of -1.2.
+        let large = sizes.iter().filter(|bytes| **bytes >= 60_000).count() as f64 / 2000.0;
+        assert!((0.40..0.47).contains(&large), "{large}");
     }
 
     #[test]

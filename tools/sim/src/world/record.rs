@@ -24,9 +24,6 @@ quiche::stand_ins!();
 /// Round trips whose window is noted.
 const ROUNDS_MAX: usize = 1000;
 
-/// For how many round trips losses count as those of a jump.
-const JUMP_ROUNDS: u32 = 5;
-
 /// A change of phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseChange {
@@ -38,10 +35,9 @@ pub struct PhaseChange {
 /// A jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    at: Duration,
     pub cwnd: usize,
-    lost_before: usize,
-    pub lost_packets: usize,
+    /// Packets dropped until the path had validated or refused it, and their bytes; None until then.
+    validated: Option<(u64, u64)>,
 }
 
 /// Record of a connection at its server.
@@ -55,7 +51,6 @@ pub struct Record {
     /// The last of what was seen.
     window: usize,
     phase: Phase,
-    lost: usize,
 
     /// The window at the end of each round trip, in packets; when the first
     /// round trip began.
@@ -96,7 +91,6 @@ impl Record {
             rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump),
             window: 0,
             phase: if resumes { Phase::Reconnaissance } else { Phase::Normal },
-            lost: 0,
             rounds: vec![],
             first_round: None,
             changes: vec![],
@@ -156,8 +150,7 @@ impl Record {
             self.check(now, &stats)?;
         }
         self.slow_start = slow_start_stats(&stats);
-        self.count_jump_losses(now, &stats);
-        self.lost = stats.lost;
+        self.note_jump(&stats);
         Ok(())
     }
 
@@ -186,16 +179,25 @@ impl Record {
         })
     }
 
-    fn count_jump_losses(&mut self, now: Duration, stats: &PathStats) {
+    /// Notes the jump, and its end: packets that leave later go at a rate that the path has shown.
+    fn note_jump(&mut self, stats: &PathStats) {
         let jump_cwnd = careful_resume_stats(stats).and_then(|resume| resume.jump_cwnd);
         if let (None, Some(cwnd)) = (self.jump, jump_cwnd) {
-            self.jump = Some(Jump { at: now, cwnd, lost_before: self.lost, lost_packets: 0 });
+            self.jump = Some(Jump { cwnd, validated: None });
         }
-        if let Some(jump) = &mut self.jump {
-            if now <= jump.at + self.rtt * JUMP_ROUNDS {
-                jump.lost_packets = stats.lost.saturating_sub(jump.lost_before);
+        if matches!(self.phase, Phase::SafeRetreat | Phase::Normal) {
+            let dropped = (self.dropped_packets, self.dropped_bytes);
+            if let Some(jump) = &mut self.jump {
+                jump.validated.get_or_insert(dropped);
             }
         }
+    }
+
+    /// Returns the packets that were dropped until the path had validated or refused the jump, and
+    /// their bytes; None without a jump.
+    pub fn dropped_before_validated(&self) -> Option<(u64, u64)> {
+        let all = (self.dropped_packets, self.dropped_bytes);
+        self.jump.map(|jump| jump.validated.unwrap_or(all))
     }
 
     /// Notes a packet that leaves, made in `phase`.

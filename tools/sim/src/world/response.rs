@@ -28,13 +28,21 @@ pub struct Response {
     /// no other until it changes.
     short_capacity: Option<usize>,
     limit: Option<AppLimit>,
+    /// When it was requested.
+    since: Duration,
 }
 
-/// An application that produces bytes at a rate from a time on.
-#[derive(Clone, Copy, Debug)]
-struct AppLimit {
-    bytes_per_s: f64,
-    since: Duration,
+/// How an application produces bytes, from the request on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AppLimit {
+    Rate {
+        bytes_per_s: f64,
+    },
+    /// One at once, and one more each time that this has passed.
+    Segments {
+        bytes: u64,
+        every: Duration,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +54,15 @@ enum Step {
 
 impl Response {
     /// Creates a response of `length` bytes, requested at `now`.
-    pub fn new(stream: u64, length: u64, bytes_per_s: Option<f64>, now: Duration) -> Self {
+    pub fn new(stream: u64, length: u64, limit: Option<AppLimit>, now: Duration) -> Self {
         Self {
             stream,
             head: Some(head(length)),
             length,
             sent: 0,
             short_capacity: None,
-            limit: bytes_per_s.map(|bytes_per_s| AppLimit { bytes_per_s, since: now }),
+            limit,
+            since: now,
         }
     }
 
@@ -90,9 +99,8 @@ impl Response {
     /// Returns when a limited application will have more.
     pub fn next_piece(&self, now: Duration) -> Option<Duration> {
         let limit = self.limit.filter(|_| self.available(now) < self.length)?;
-        let at = (limit.pieces(now) + 1.0) * limit.piece_bytes() / limit.bytes_per_s;
         // A rounded time may be a little too early.
-        Some(limit.since + Duration::from_secs_f64(at) + Duration::from_nanos(1))
+        Some(self.since + limit.next_piece(self.elapsed(now)) + Duration::from_nanos(1))
     }
 
     fn is_finished(&self) -> bool {
@@ -103,7 +111,11 @@ impl Response {
         let Some(limit) = self.limit else {
             return self.length;
         };
-        ((limit.pieces(now) * limit.piece_bytes()) as u64).clamp(self.sent, self.length)
+        limit.available(self.elapsed(now)).clamp(self.sent, self.length)
+    }
+
+    fn elapsed(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
     }
 
     fn step(
@@ -152,15 +164,39 @@ impl Response {
 }
 
 impl AppLimit {
-    /// Returns how many whole pieces there are by `now`.
-    fn pieces(&self, now: Duration) -> f64 {
-        let elapsed = now.saturating_sub(self.since).as_secs_f64();
-        (elapsed * self.bytes_per_s / self.piece_bytes()).floor()
+    /// Returns how many bytes there are when this has passed since the request.
+    fn available(self, elapsed: Duration) -> u64 {
+        match self {
+            Self::Rate { bytes_per_s } => {
+                let piece_bytes = piece_bytes(bytes_per_s);
+                let pieces = (elapsed.as_secs_f64() * bytes_per_s / piece_bytes).floor();
+                (pieces * piece_bytes) as u64
+            }
+            Self::Segments { bytes, every } => bytes.saturating_mul(1 + whole(elapsed, every)),
+        }
     }
 
-    fn piece_bytes(&self) -> f64 {
-        (self.bytes_per_s * APP_PIECE.as_secs_f64()).max(APP_PIECE_BYTES_MIN)
+    /// Returns how much time passes from the request until there are more.
+    fn next_piece(self, elapsed: Duration) -> Duration {
+        match self {
+            Self::Rate { bytes_per_s } => {
+                let piece_bytes = piece_bytes(bytes_per_s);
+                let pieces = (elapsed.as_secs_f64() * bytes_per_s / piece_bytes).floor();
+                Duration::from_secs_f64((pieces + 1.0) * piece_bytes / bytes_per_s)
+            }
+            Self::Segments { every, .. } => every.mul_f64((1 + whole(elapsed, every)) as f64),
+        }
     }
+}
+
+/// Returns how often a time has passed wholly.
+fn whole(elapsed: Duration, every: Duration) -> u64 {
+    u64::try_from(elapsed.as_nanos() / every.as_nanos().max(1)).unwrap_or(u64::MAX - 1)
+}
+
+/// Returns what is handed over at once.
+fn piece_bytes(bytes_per_s: f64) -> f64 {
+    (bytes_per_s * APP_PIECE.as_secs_f64()).max(APP_PIECE_BYTES_MIN)
 }
 
 /// Headers as long as edge-server's.
@@ -182,7 +218,8 @@ mod tests {
     fn limited_application_produces_its_rate() {
         let since = Duration::from_millis(70);
         for bytes_per_s in [12_345.6, 1e6, 1.25e8] {
-            let response = Response::new(0, 10_000_000, Some(bytes_per_s), since);
+            let limit = AppLimit::Rate { bytes_per_s };
+            let response = Response::new(0, 10_000_000, Some(limit), since);
             let (mut now, mut pieces) = (since, 0);
             while let Some(next) = response.next_piece(now) {
                 assert!(response.available(next) > response.available(now), "{next:?}");
@@ -193,5 +230,21 @@ mod tests {
             let piece_bytes = (bytes_per_s / 1e3).max(1350.0);
             assert_eq!(f64::from(pieces), (1e7 / piece_bytes).ceil());
         }
+    }
+
+    #[test]
+    fn application_of_segments_is_on_and_off() {
+        let since = Duration::from_millis(70);
+        let limit = AppLimit::Segments { bytes: 400_000, every: Duration::from_secs(2) };
+        let response = Response::new(0, 1_000_000, Some(limit), since);
+        let at = |ms: u64| response.available(since + Duration::from_millis(ms));
+        assert_eq!(
+            [at(0), at(1999), at(2000), at(3999), at(4000)],
+            [400_000, 400_000, 800_000, 800_000, 1_000_000]
+        );
+        let next = response.next_piece(since).expect("more to come");
+        assert!(next >= since + Duration::from_secs(2));
+        assert_eq!(response.available(next), 800_000);
+        assert_eq!(response.next_piece(since + Duration::from_secs(4)), None);
     }
 }

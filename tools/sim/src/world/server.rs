@@ -201,8 +201,7 @@ impl Server {
             match http.poll(&mut self.quic) {
                 Ok((stream, h3::Event::Headers { .. })) if self.response.is_none() => {
                     any = true;
-                    let (length, limit) =
-                        (context.plan.object_bytes, context.plan.app_limit_bytes_per_s);
+                    let (length, limit) = (context.plan.object_bytes, context.plan.app_limit);
                     self.response = Some(Response::new(stream, length, limit, context.now));
                     self.record.on_request(context.now);
                 }

@@ -145,7 +145,7 @@ fn resumed_flow_jumps_to_half_of_saved_cwnd() {
     assert_eq!(phases, ["reconnaissance", "unvalidated", "validating", "normal"]);
     assert_eq!(flow.saved_cwnd_bytes, Some(3_750_000));
     assert_eq!(flow.jump_cwnd_bytes, Some(1_875_000));
-    assert_eq!(flow.jump_lost_packets, Some(0));
+    assert_eq!(flow.dropped_before_validated_packets, Some(0));
     assert_eq!(flow.window_packets[..2], [10, 1388]);
     assert!(flow.observed_cwnd_bytes.is_some());
     // The bound of a jump when the initial window is acknowledged is 2698.
@@ -200,8 +200,10 @@ fn jump_into_a_narrower_path_retreats() {
     scenario.path.rate_mbps = 5.0;
     let flow = first(&scenario);
     assert!(flow.phases.iter().any(|(_, phase, _)| phase == "safe_retreat"), "{flow:?}");
-    assert!(flow.jump_lost_packets > Some(0));
-    assert!(flow.dropped_packets > 0);
+    let before = flow.dropped_before_validated_packets.expect("a jump");
+    assert!(before > 0 && before <= flow.dropped_packets, "{before} {}", flow.dropped_packets);
+    let bytes = flow.dropped_before_validated_bytes.expect("a jump");
+    assert!(bytes > before * 1000 && bytes <= flow.dropped_bytes, "{bytes} {}", flow.dropped_bytes);
 }
 
 #[test]
@@ -215,6 +217,9 @@ fn settings_of_a_flow_slow_it_down() {
     // 30 s at 1 Mbit/s.
     let app = ms("app_limit_mbps = 1");
     assert!((31_000.0..32_000.0).contains(&app), "{app}");
+    // Four segments, of which the last one becomes available after 30 s.
+    let segments = ms("segments = { bytes = 1_000_000, every_ms = 10_000 }");
+    assert!((31_000.0..34_000.0).contains(&segments), "{segments}");
     let access = ms("access_mbps = 1");
     assert!((31_500.0..36_000.0).contains(&access), "{access}");
     let far = ms("extra_rtt_ms = 60");
@@ -222,6 +227,36 @@ fn settings_of_a_flow_slow_it_down() {
     let late = first(&geo("slow-start", "start_ms = 1000\nstart_spread_ms = 500"));
     assert!(late.start_ms > 1000.0 && late.start_ms < 1500.0);
     assert!((late.ttlb_ms - plain).abs() < 1.0, "{} {plain}", late.ttlb_ms);
+}
+
+#[test]
+fn handovers_interrupt_a_download() {
+    let mut scenario = geo("slow-start", "slow_start_exit = 'none'\nobject_bytes = 60_000_000");
+    let plain = first(&scenario);
+    scenario.path.handover = Some(crate::scenario::Handover {
+        every_ms: 4000.0,
+        gap_ms: 200.0,
+        rate_share: 0.0,
+        rtt_share: 0.0,
+    });
+    let interrupted = first(&scenario);
+    assert!(interrupted.ttlb_ms > 1.02 * plain.ttlb_ms, "{}", interrupted.ttlb_ms);
+    assert!(interrupted.dropped_packets > 0);
+}
+
+/// A queue for each flow: what one flow overshoots costs the others nothing.
+#[test]
+fn flows_have_queues_of_their_own_with_fq_codel() {
+    let waits = |queue: &str| {
+        let text = format!(
+            "[path]\nrate_mbps = 20\nrtt_ms = 40\nbuffer_bdp = 8\nqueue = \"{queue}\"\n\
+             [[flow]]\nobject_bytes = 20_000\nstart_ms = 1500\n\
+             [[flow]]\nobject_bdp = 80\nslow_start_exit = \"none\"\n"
+        );
+        first(&toml::from_str(&text).unwrap()).ttlb_ms
+    };
+    let (fair, single) = (waits("fq-codel"), waits("drop-tail"));
+    assert!(fair < 150.0 && single > 2.0 * fair, "{fair} {single}");
 }
 
 #[test]
@@ -299,7 +334,9 @@ fn jump_at_the_ceiling_does_not_overshoot() {
         let mut scenario = geo("careful-resume", &flow);
         scenario.flows[0].object_bytes = Some(20_000_000);
         let flow = first(&scenario);
-        assert_eq!(flow.jump_lost_packets == Some(0), ceiling, "{:?}", flow.jump_lost_packets);
+        // What overshoots later is no loss before the jump was validated.
+        assert_eq!(flow.dropped_before_validated_packets, Some(0));
+        assert_eq!(flow.dropped_packets == 0, ceiling, "{}", flow.dropped_packets);
         assert_eq!(flow.slow_start_end.is_none(), ceiling);
     }
 }

@@ -7,9 +7,11 @@ use anyhow::Context;
 use link::Backlog;
 use link::BurstLoss;
 use link::Change;
+use link::Dequeued;
 use link::DualQueueLink;
 use link::Ecn;
 use link::EcnHandling;
+use link::FairQueueLink;
 use link::Link;
 use link::LinkConfig;
 use link::Packet;
@@ -19,6 +21,7 @@ use link::Rate;
 use link::Step;
 use link::Verdict;
 
+use super::handovers;
 use super::packets::Slot;
 use super::plan;
 use super::plan::FlowPlan;
@@ -65,6 +68,7 @@ pub struct Departed {
 enum Bottleneck {
     Single(Box<Link>),
     Dual(Box<DualBottleneck>),
+    Fair(Box<FairQueueLink<(usize, Slot, Parcel)>>),
 }
 
 struct DualBottleneck {
@@ -115,6 +119,10 @@ impl Network {
                 let offered = dual.link.offer(now, packet(parcel), (flow, slot, parcel));
                 return if offered.is_ok() { Crossing::Waits } else { Crossing::Dropped };
             }
+            Bottleneck::Fair(link) => {
+                let offered = link.offer(now, packet(parcel), flow, (flow, slot, parcel));
+                return if offered.is_ok() { Crossing::Waits } else { Crossing::Dropped };
+            }
         };
         let arrival = at_access.and_then(|at_access| self.over_access(flow, parcel, at_access));
         arrival.map_or(Crossing::Dropped, Crossing::Arrives)
@@ -125,18 +133,18 @@ impl Network {
         match &self.down {
             Bottleneck::Single(_) => None,
             Bottleneck::Dual(dual) => dual.link.next_due(),
+            Bottleneck::Fair(link) => link.next_due(),
         }
     }
 
     /// Takes the next packet that has left a dual queue by `now`.
     pub fn take_departed(&mut self, now: Duration) -> Option<Departed> {
-        let Bottleneck::Dual(dual) = &mut self.down else { return None };
-        let dequeued = dual.link.take(now)?;
+        let dequeued = match &mut self.down {
+            Bottleneck::Single(_) => return None,
+            Bottleneck::Dual(dual) => dual.take(now)?,
+            Bottleneck::Fair(link) => link.take(now)?,
+        };
         let (flow, slot, parcel) = dequeued.value;
-        if parcel.ecn == Ecn::Ect1 {
-            let us = u32::try_from(dequeued.waited.as_micros()).unwrap_or(u32::MAX);
-            dual.l4s_waits_us.push(us);
-        }
         let at_access = arrival(dequeued.verdict);
         let arrival = at_access.and_then(|at_access| self.over_access(flow, parcel, at_access));
         Some(Departed { flow, slot, arrival })
@@ -185,6 +193,7 @@ impl Network {
         match &mut self.down {
             Bottleneck::Single(link) => link.backlog(now),
             Bottleneck::Dual(dual) => dual.link.backlog(),
+            Bottleneck::Fair(link) => link.backlog(),
         }
     }
 
@@ -193,6 +202,7 @@ impl Network {
         match &self.down {
             Bottleneck::Single(link) => link.config().buffer_bytes,
             Bottleneck::Dual(dual) => dual.link.config().buffer_bytes,
+            Bottleneck::Fair(link) => link.config().buffer_bytes,
         }
     }
 }
@@ -200,12 +210,25 @@ impl Network {
 impl Bottleneck {
     fn new(path: &Path, seed: u64) -> anyhow::Result<Self> {
         let config = down_config(path, seed)?;
-        Ok(if path.queue == scenario::Queue::Dualpi2 {
-            let link = DualQueueLink::new(config)?;
-            Self::Dual(Box::new(DualBottleneck { link, l4s_waits_us: vec![] }))
-        } else {
-            Self::Single(Box::new(Link::new(config)?))
+        Ok(match path.queue {
+            scenario::Queue::Dualpi2 => {
+                let link = DualQueueLink::new(config)?;
+                Self::Dual(Box::new(DualBottleneck { link, l4s_waits_us: vec![] }))
+            }
+            scenario::Queue::FqCodel => Self::Fair(Box::new(FairQueueLink::new(config)?)),
+            _ => Self::Single(Box::new(Link::new(config)?)),
         })
+    }
+}
+
+impl DualBottleneck {
+    fn take(&mut self, now: Duration) -> Option<Dequeued<(usize, Slot, Parcel)>> {
+        let dequeued = self.link.take(now)?;
+        if dequeued.value.2.ecn == Ecn::Ect1 {
+            let us = u32::try_from(dequeued.waited.as_micros()).unwrap_or(u32::MAX);
+            self.l4s_waits_us.push(us);
+        }
+        Some(dequeued)
     }
 }
 
@@ -247,7 +270,9 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     config.policer = path.policer.as_ref().map(policer).transpose()?;
     config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
     config.queue = match path.queue {
-        scenario::Queue::DropTail | scenario::Queue::Dualpi2 => Queue::DropTail,
+        scenario::Queue::DropTail | scenario::Queue::Dualpi2 | scenario::Queue::FqCodel => {
+            Queue::DropTail
+        }
         scenario::Queue::Codel => Queue::CoDel,
         scenario::Queue::Pie => Queue::Pie,
         scenario::Queue::Step => Queue::Step {
@@ -316,7 +341,8 @@ fn set_schedule(
 fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>> {
     let has_rate = is_down || path.up_rate_mbps.is_none();
     let swings = path.swing.map(|swing| swing::changes(path, &swing, seed));
-    let changes = swings.as_ref().unwrap_or(&path.changes);
+    let handovers = path.handover.map(|handover| handovers::changes(path, &handover, seed));
+    let changes = swings.or(handovers).unwrap_or_else(|| path.changes.clone());
     changes
         .iter()
         .map(|change| {
@@ -371,6 +397,7 @@ mod tests {
     fn packet_takes_half_rtt_and_transmission() {
         assert_eq!(arrivals(&mut network("", ""), 0), (51.0, 51.0));
         assert_eq!(arrivals(&mut network("queue = \"dualpi2\"", ""), 0), (51.0, 51.0));
+        assert_eq!(arrivals(&mut network("queue = \"fq-codel\"", ""), 0), (51.0, 51.0));
         assert_eq!(arrivals(&mut network("up_rate_mbps = 1", ""), 0), (51.0, 60.0));
         assert_eq!(arrivals(&mut network("", "extra_rtt_ms = 20"), 0), (61.0, 61.0));
         assert_eq!(arrivals(&mut network("", "access_mbps = 5"), 0), (53.0, 53.0));

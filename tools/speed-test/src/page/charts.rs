@@ -129,6 +129,7 @@ fn time_bar(row: &Row) -> Bar {
         label: row.label.clone(),
         value: row.ttlb_ms,
         runs: row.runs.iter().map(|d| d.ttlb_ms).collect(),
+        interval: None,
         colour: mode_colour(row),
         bound: None,
         words: format!("median {:.0} ms{rtts}", row.ttlb_ms),

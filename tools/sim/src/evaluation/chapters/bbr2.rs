@@ -3,14 +3,18 @@
 use super::gains::gain_row;
 use super::gains::gain_table;
 use super::gains::gains;
+use super::gains::loss_row;
+use super::gains::loss_table;
 use super::gains::slower_nowhere;
 use super::groups::by_controller;
+use crate::evaluation::data::paired;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
 use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::scenario::Controller;
 
 /// Longest time of a resumed download of a case, in ms.
@@ -26,6 +30,8 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         let row = |p: &&Pair| gain_row(p.careful.parameter("case"), "", p);
         html += &page::heading(&format!("With {cc}"));
         html += &gain_table("path, object", &of_cc.iter().map(row).collect::<Vec<_>>());
+        let row = |p: &&Pair| loss_row(p.careful.parameter("case"), p);
+        html += &loss_table("path, object", &of_cc.iter().map(row).collect::<Vec<_>>());
     }
     let of_bbr2: Vec<&Pair> = pairs.iter().filter(|p| p.controller() == Controller::Bbr2).collect();
     let mut verdicts: Vec<_> = TTLB_MS_MAX.iter().map(|limit| in_time(&of_bbr2, limit)).collect();
@@ -37,7 +43,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 
 fn in_time(pairs: &[&Pair], (case, ms_max): &(&str, f64)) -> Verdict {
     let judged = pairs.iter().filter(|p| p.careful.parameter("case") == *case);
-    let figure = |p: &&Pair| Figure::new(p.careful.label(), p.careful.ttlb_ms());
+    let figure = |p: &&Pair| Figure::new(p.careful.label(), p.careful.mean(|f| f.ttlb_ms));
     let rule = format!("bbr2, {case}: at most {ms_max} ms with Careful Resume");
     Verdict::at_most(&rule, *ms_max, (0, " ms"), judged.map(figure).collect())
 }
@@ -46,11 +52,12 @@ fn in_time(pairs: &[&Pair], (case, ms_max): &(&str, f64)) -> Verdict {
 fn as_soon_as_cubic(pairs: &[Pair]) -> Verdict {
     let of = |case: &str, cc| {
         let mut of_case = pairs.iter().filter(move |p| p.slow.parameter("case") == case);
-        of_case.find(|p| p.controller() == cc).map(|p| p.slow.ttlb_ms())
+        of_case.find(|p| p.controller() == cc).map(|p| p.slow)
     };
     let figure = |case: &&str| {
-        let ratio = of(case, Controller::Bbr2)? / of(case, Controller::Cubic)?;
-        Some(Figure::new(case.to_string(), ratio))
+        let (bbr2, cubic) = (of(case, Controller::Bbr2)?, of(case, Controller::Cubic)?);
+        let times = paired(bbr2, cubic, |flow| flow.ttlb_ms);
+        Some(Figure::new(case.to_string(), Interval::ratio_of_means(&times)))
     };
     let cases = ["500M-6.25MB", "GEO-3.75MB", "GEO-10MB"];
     let rule = "bbr2: slow start takes at most 1.05 times as long as CUBIC's";
@@ -61,10 +68,10 @@ fn as_soon_as_cubic(pairs: &[Pair]) -> Verdict {
 fn lossless(pairs: &[&Pair]) -> Verdict {
     let judged = pairs.iter().filter(|p| p.careful.parameter("case") != "LEO-5MB");
     let most = |p: &&Pair| {
-        let lost = p.careful.judged(|flow| flow.jump_lost_packets);
-        lost.into_iter().flatten().max().unwrap_or(0) as f64
+        let lost = p.careful.judged(|flow| flow.dropped_packets);
+        lost.into_iter().max().unwrap_or(0) as f64
     };
-    let figures = judged.map(|p| Figure::new(p.careful.label(), most(p))).collect();
-    let rule = "bbr2: a jump is followed by no loss within 5 RTTs where Startup does not overshoot";
+    let figures = judged.map(|p| Figure::exact(p.careful.label(), most(p))).collect();
+    let rule = "bbr2: nothing is lost in all, in any run, where Startup does not overshoot";
     Verdict::at_most(rule, 0.0, (0, " packets"), figures)
 }

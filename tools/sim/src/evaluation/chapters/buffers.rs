@@ -3,14 +3,18 @@
 use report::chart::lines;
 use report::chart::Lines;
 use report::chart::Series;
+use report::page::figure;
 use report::page::note;
 
 use super::gains::gains;
+use super::gains::loss_row;
+use super::gains::loss_table;
 use super::groups::distinct;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::data::Pair;
 use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
+use crate::evaluation::rules::loses_no_more;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
 
@@ -23,43 +27,39 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     for size in distinct(pairs.iter().map(|p| p.careful.parameter(SIZE))) {
         let of_size: Vec<&Pair> =
             pairs.iter().filter(|p| p.careful.parameter(SIZE) == size).collect();
-        html += &page::heading(&format!("RTTs saved, objects of {size} BDP"));
-        html += &lines(&chart(&of_size))?;
+        let caption = format!(
+            "RTTs saved by Careful Resume over buffers of 0.25 to 4 BDP, objects of {size} BDP; bars: 95 % \
+             intervals."
+        );
+        html += &figure(&caption, &lines(&chart(&of_size))?);
     }
-    let heads = [
-        "path, object, buffer (BDP)",
-        "published",
-        "ratio",
-        "bound",
-        "RTTs saved",
-        "bound",
-        "lost, slow start",
-        "lost, Careful Resume",
-        "retreats",
-    ];
+    let heads = ["path, object, buffer (BDP)", "ratio", "bound", "RTTs saved", "bound"];
     html += &page::table(&heads, &pairs.iter().map(row).collect::<Vec<_>>());
-    html += &note("Lost: packets that the server declared lost. Nothing was published on this.");
+    let losses = pairs.iter().map(|p| loss_row(name(p), p));
+    html += &loss_table("path, object, buffer (BDP)", &losses.collect::<Vec<_>>());
+    html += &note("Nothing was published on this.");
 
-    let retreats = |p: &Pair| Figure::new(p.careful.label(), p.careful.retreats_of_jumps());
+    let retreats = |p: &Pair| Figure::exact(p.careful.label(), p.careful.retreats_of_jumps());
     let retreats = pairs.iter().map(retreats).collect();
     let rule = "buffers: a jump to half of what the path holds loses nothing: no retreat";
     let verdict = Verdict::at_most(rule, 0.0, (0, " retreats"), retreats);
-    Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
+    let all: Vec<&Pair> = pairs.iter().collect();
+    let verdicts = vec![verdict, loses_no_more("buffers", &all)];
+    Ok(Findings { html, verdicts, ..Findings::default() })
+}
+
+fn name(pair: &Pair) -> String {
+    let said = |key| pair.careful.parameter(key);
+    format!("{}, {} BDP, {}", said("case"), said(SIZE), said(BUFFER))
 }
 
 fn row(pair: &Pair) -> Vec<String> {
-    let said = |key| pair.careful.parameter(key);
-    let lost = |f: &crate::outcome::FlowOutcome| f.lost_packets as f64;
     vec![
-        format!("{}, {} BDP, {}", said("case"), said(SIZE), said(BUFFER)),
-        "–".into(),
-        format!("{:.2}", pair.ratio()),
+        name(pair),
+        page::interval(pair.ratio(), 2),
         format!("{:.2}", pair.bound_ratio()),
-        format!("{:.1}", pair.saved_rtts()),
+        page::interval(pair.saved_rtts(), 1),
         format!("{:.1}", pair.bound_saved_rtts()),
-        format!("{:.0}", pair.slow.median(lost)),
-        format!("{:.0}", pair.careful.median(lost)),
-        format!("{} of {}", pair.careful.retreats(), pair.careful.runs.len()),
     ]
 }
 
@@ -71,7 +71,7 @@ fn chart(pairs: &[&Pair]) -> Lines {
                 let is = |p: &&&Pair| {
                     p.careful.parameter("case") == case && p.careful.parameter(BUFFER) == *buffer
                 };
-                pairs.iter().find(is).map(|p| (p.saved_rtts(), 0.0))
+                pairs.iter().find(is).and_then(|p| page::point(p.saved_rtts()))
             };
             Series { points: buffers.iter().map(saved).collect(), name: case }
         });

@@ -6,10 +6,11 @@ use report::chart::palette::BLUE;
 use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
+use report::page::figure;
 use report::page::note;
-use report::stats::mean;
 
 use super::groups::distinct;
+use crate::evaluation::data::paired;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::findings::Findings;
@@ -18,6 +19,8 @@ use crate::evaluation::names::EXIT;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
+use crate::outcome::FlowOutcome;
 
 const CEILING: &str = "flow.after_jump";
 
@@ -32,13 +35,18 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let mut html = String::new();
     for place in distinct(rows.iter().map(CeilingPair::place)) {
         let of_place: Vec<_> = rows.iter().filter(|r| r.place() == place).collect();
-        html += &page::heading(&place);
-        html += &bars(&chart(&of_place))?;
+        let caption = format!(
+            "{place}: packets lost in all, by what ends slow start, with the ceiling and without; means, \
+             and their 95 % intervals."
+        );
+        html += &figure(&caption, &bars(&chart(&of_place))?);
     }
     let heads = [
         "path, slow start ends by",
         "runs",
-        "lost after the jump",
+        "lost in all",
+        "with the ceiling",
+        "of it before the jump was validated",
         "with the ceiling",
         "TTLB",
         "with the ceiling",
@@ -49,12 +57,12 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     ];
     html += &page::table(&heads, &rows.iter().map(CeilingPair::cells).collect::<Vec<_>>());
     html += &note(
-        "Packets lost within 5 RTTs of the jump, mean of all runs; times are medians. Nothing need be \
-         lost. The bound of times is that of the path at its best.",
+        "Packets that the path drops. Nothing need be lost. The bound of times is that of the path at \
+         its best.",
     );
-    let rule = "ceiling: no more is lost after the jump than without it";
-    let figures =
-        rows.iter().map(|r| Figure::new(r.label(), lost(r.capped) - lost(r.free))).collect();
+    let rule = "ceiling: no more is lost in all than without it";
+    let more = |row: &CeilingPair| Interval::difference(&paired(row.capped, row.free, dropped));
+    let figures = rows.iter().map(|r| Figure::new(r.label(), more(r))).collect();
     let verdict = Verdict::at_most(rule, 0.0, (1, " packets more"), figures);
     Ok(Findings { html, verdicts: vec![verdict], ..Findings::default() })
 }
@@ -71,12 +79,14 @@ fn rows<'a>(chapter: &'a Chapter) -> Vec<CeilingPair<'a>> {
     of("none").filter_map(row).collect()
 }
 
-/// Returns the mean of packets lost within 5 RTTs of the jump; no number unless every run
-/// jumped.
-fn lost(cell: &Cell) -> f64 {
-    let lost: Option<Vec<f64>> =
-        cell.judged(|f| f.jump_lost_packets.map(|n| n as f64)).into_iter().collect();
-    lost.and_then(|lost| mean(&lost)).map_or(f64::NAN, |m| m.value)
+/// Returns the packets lost in all; no number unless the flow jumped.
+fn dropped(flow: &FlowOutcome) -> f64 {
+    flow.jump_cwnd_bytes.map_or(f64::NAN, |_| flow.dropped_packets as f64)
+}
+
+/// Returns those lost before the jump was validated.
+fn dropped_before(flow: &FlowOutcome) -> f64 {
+    flow.dropped_before_validated_packets.map_or(f64::NAN, |packets| packets as f64)
 }
 
 impl CeilingPair<'_> {
@@ -93,11 +103,13 @@ impl CeilingPair<'_> {
         vec![
             self.label(),
             free.runs.len().to_string(),
-            page::number(lost(free), 1),
-            page::number(lost(capped), 1),
+            page::interval(free.mean(dropped), 1),
+            page::interval(capped.mean(dropped), 1),
+            page::interval(free.mean(dropped_before), 1),
+            page::interval(capped.mean(dropped_before), 1),
             page::time(free.ttlb_ms()),
             page::time(capped.ttlb_ms()),
-            page::number(capped.ttlb_ms() / free.ttlb_ms(), 3),
+            page::interval(Interval::ratio_of_means(&paired(capped, free, |f| f.ttlb_ms)), 3),
             page::time(free.bound_ms()),
             free.retreats().to_string(),
             capped.retreats().to_string(),
@@ -109,16 +121,17 @@ fn chart(rows: &[&CeilingPair]) -> Bars {
     let both = rows.iter().flat_map(|row| {
         let bar = |cell: &Cell, ceiling: &str, colour| Bar {
             label: format!("{}{ceiling}", exit_name(cell)),
-            value: lost(cell),
+            value: cell.mean(dropped).value,
             runs: Vec::new(),
+            interval: page::ends(cell.mean(dropped)),
             colour,
             bound: None,
-            words: page::number(lost(cell), 1),
+            words: page::number(cell.mean(dropped).value, 1),
         };
         [bar(row.free, "", ORANGE), bar(row.capped, ", ceiling", BLUE)]
     });
     Bars {
-        title: "packets lost after the jump",
+        title: "packets lost in all",
         unit: Unit { name: "mean of all runs", size: 1.0 },
         bars: both.collect(),
         marks: Vec::new(),

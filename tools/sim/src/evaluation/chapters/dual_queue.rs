@@ -1,8 +1,8 @@
 //! L4S beside classic flows: DualPI2, and CoDel as the single queue of both (RFC 9331, A.1).
 
+use std::collections::BTreeMap;
+
 use report::page::note;
-use report::stats::mean;
-use report::stats::Mean;
 
 use super::fairness::harm_rule_of;
 use super::fairness::percent;
@@ -13,6 +13,7 @@ use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
 
@@ -22,7 +23,7 @@ const CLASSIC: &str = "-classic";
 const JUMP: &str = "jump-";
 
 /// Fewer runs say little of a mean.
-const RUNS_MIN: usize = 30;
+const RUNS_MIN: usize = 20;
 
 /// Share of a flow of L4S over that of a classic one.
 const RATIO_MAX: f64 = 2.0;
@@ -52,7 +53,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         ["background", "its packets lost more", "lost or marked more", "jumps", "the flow lost"];
     html += &page::table(&heads, &jumps.iter().map(jump_row).collect::<Vec<_>>());
     html += &note(
-        "Means over all runs, ± half of their 95 % confidence interval. Used: what both flows got \
+        "Means over all runs, with 95 % intervals. Used: what both flows got \
          of the link's rate. Left: the classic flow's share beside a flow of L4S over that beside one \
          with classic ECN.",
     );
@@ -60,30 +61,22 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
 }
 
 fn verdicts(dual: &[&Cell], single: &[Single], jumps: &[Harm]) -> Vec<Verdict> {
-    let ratios = |end: f64| {
-        let figure = |cell: &&Cell| {
-            let Mean { value, error, .. } = ratio(cell);
-            Figure::new(cell.parameter("case"), value + end * error)
-        };
-        dual.iter().map(figure).collect()
-    };
-    let left = |single: &Single| {
-        let Mean { value, error, .. } = single.left();
-        Figure::new(single.who(), value - error)
-    };
+    let ratios =
+        || dual.iter().map(|cell| Figure::new(cell.parameter("case"), ratio(cell))).collect();
+    let left = |single: &Single| Figure::new(single.who(), single.left());
     let name = "dual-queue";
     let mut verdicts = vec![
         Verdict::at_most(
             &format!("{name}: a flow of L4S has at most 2 times the share of a classic one"),
             RATIO_MAX,
             (2, " times"),
-            ratios(1.0),
+            ratios(),
         ),
         Verdict::at_least(
             &format!("{name}: a flow of L4S has at least 0.5 of the share of a classic one"),
             RATIO_MIN,
             (2, " times"),
-            ratios(-1.0),
+            ratios(),
         ),
         Verdict::at_least(
             &format!("{name}: beside L4S over CoDel, a classic flow has at least 0.5 of its share"),
@@ -100,10 +93,9 @@ fn verdicts(dual: &[&Cell], single: &[Single], jumps: &[Harm]) -> Vec<Verdict> {
 fn waits(name: &str, dual: &[&Cell]) -> Verdict {
     // What a wait exceeds two packets at the link's rate by counts as a wait above 2 ms.
     let figure = |cell: &&Cell| {
-        let Mean { value, error, .. } = wait_ms(cell);
         let packets_ms = 2.0 * 1378.0 * 8.0 / (cell.named.scenario.path.rate_mbps * 1e3);
         let allowance_ms = (packets_ms - WAIT_MS_MAX).max(0.0);
-        Figure::new(cell.parameter("case"), value + error - allowance_ms)
+        Figure::new(cell.parameter("case"), wait_ms(cell).map(|ms| ms - allowance_ms))
     };
     let rule = format!("{name}: packets of L4S wait at most 2 ms (99th percentile)");
     Verdict::at_most(&rule, WAIT_MS_MAX, (2, " ms"), dual.iter().map(figure).collect())
@@ -120,7 +112,7 @@ fn jump_verdicts(name: &str, jumps: &[Harm]) -> Vec<Verdict> {
         // Beside others, a mark may end Careful Resume before the jump.
         let counts = !is_idle(&harm) || !jumped.contains(&false);
         let lost = lost.into_iter().max().filter(|_| counts);
-        Figure::new(harm.who.clone(), lost.map_or(f64::NAN, |lost| lost as f64))
+        Figure::exact(harm.who.clone(), lost.map_or(f64::NAN, |lost| lost as f64))
     };
     let lossless = Verdict::at_most(
         &format!("{name}: a flow with Careful Resume jumps on an idle link, and loses nothing"),
@@ -134,10 +126,7 @@ fn jump_verdicts(name: &str, jumps: &[Harm]) -> Vec<Verdict> {
     let l4s: Vec<&Harm> = jumps.iter().filter(is_l4s).collect();
     let lost_or_marked = FlowOutcome::lost_or_marked;
     let lost = |flow: &FlowOutcome| flow.lost_packets;
-    let marked = |harm: &&Harm| {
-        let Mean { value, error, .. } = harm.more_percent(lost_or_marked);
-        Figure::new(harm.who.clone(), value + error)
-    };
+    let marked = |harm: &&Harm| Figure::new(harm.who.clone(), harm.more_percent(lost_or_marked));
     let marks = Verdict::at_most(
         &format!("{name}: background flows of L4S get at most 1 % of their packets marked more"),
         MORE_MARKED_PERCENT,
@@ -164,9 +153,11 @@ impl Single<'_> {
     }
 
     /// Returns what is left of the classic flow's share.
-    fn left(&self) -> Mean {
-        let beside_classic = mean_of(self.classic, classic_share).value;
-        mean_of(self.l4s, |run| classic_share(run) / beside_classic)
+    fn left(&self) -> Interval {
+        let beside_classic: BTreeMap<u64, f64> =
+            self.classic.runs.iter().map(|run| (run.seed, classic_share(run))).collect();
+        let pair = |run: &&Outcome| Some((classic_share(run), *beside_classic.get(&run.seed)?));
+        Interval::ratio_of_means(&self.l4s.runs.iter().filter_map(pair).collect::<Vec<_>>())
     }
 }
 
@@ -206,21 +197,21 @@ fn classic_share(run: &Outcome) -> f64 {
     share_bytes(run, 1) / (share_bytes(run, 0) + share_bytes(run, 1))
 }
 
-fn mean_of(cell: &Cell, figure: impl Fn(&Outcome) -> f64) -> Mean {
-    let figures: Vec<f64> = cell.runs.iter().map(|run| figure(run)).collect();
-    mean(&figures).unwrap_or(Mean { value: f64::NAN, error: 0.0, runs: 0 })
+fn mean_of(cell: &Cell, figure: impl Fn(&Outcome) -> f64) -> Interval {
+    Interval::mean(&cell.runs.iter().map(|run| figure(run)).collect::<Vec<_>>())
 }
 
-fn ratio(cell: &Cell) -> Mean {
-    mean_of(cell, |run| share_bytes(run, 0) / share_bytes(run, 1))
+fn ratio(cell: &Cell) -> Interval {
+    let shares = cell.runs.iter().map(|run| (share_bytes(run, 0), share_bytes(run, 1)));
+    Interval::ratio_of_means(&shares.collect::<Vec<_>>())
 }
 
-fn wait_ms(cell: &Cell) -> Mean {
+fn wait_ms(cell: &Cell) -> Interval {
     mean_of(cell, |run| run.l4s_wait_p99_ms.unwrap_or(f64::NAN))
 }
 
 /// Returns what both flows got of the link's rate while shares were measured.
-fn used(cell: &Cell) -> Mean {
+fn used(cell: &Cell) -> Interval {
     let from_ms = cell.named.scenario.flows[0].share_from_ms.unwrap_or(f64::NAN);
     mean_of(cell, |run| {
         let ends = run.flows.iter().map(|flow| flow.start_ms + flow.ttlb_ms);
@@ -229,8 +220,8 @@ fn used(cell: &Cell) -> Mean {
     })
 }
 
-fn text(Mean { value, error, .. }: Mean) -> String {
-    format!("{value:.2} ± {error:.2}")
+fn text(interval: Interval) -> String {
+    page::interval(interval, 2)
 }
 
 fn share_row(cell: &Cell) -> Vec<String> {

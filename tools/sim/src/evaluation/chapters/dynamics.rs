@@ -6,11 +6,14 @@ use report::chart::palette::BLUE;
 use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
+use report::page::figure;
 use report::page::note;
 
 use super::gains::gain_row;
 use super::gains::gain_table;
 use super::gains::gains;
+use super::gains::loss_row;
+use super::gains::loss_table;
 use super::gains::slower_nowhere;
 use super::gains::RENO;
 use super::groups::by_controller;
@@ -31,9 +34,15 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let mut html = gains(&pairs);
     for (cc, of_cc) in by_controller(&pairs) {
         html += &page::heading(&format!("With {cc}"));
-        html += &bars(&chart(&of_cc))?;
+        let caption = format!(
+            "{cc}: time with Careful Resume over that with slow start where the path changes; means, and \
+             their 95 % intervals."
+        );
+        html += &figure(&caption, &bars(&chart(&of_cc))?);
         let rows: Vec<_> = of_cc.iter().map(|p| gain_row(name(p), "–", p)).collect();
         html += &gain_table("what happens", &rows);
+        let rows: Vec<_> = of_cc.iter().map(|p| loss_row(name(p), p)).collect();
+        html += &loss_table("what happens", &rows);
     }
     html += &note(&format!(
         "Bounds are those of the best that the path ever is. Of several clients of one subnet that \
@@ -60,11 +69,12 @@ fn name(pair: &Pair) -> String {
 fn chart(pairs: &[&Pair]) -> Bars {
     let bar = |p: &&Pair| Bar {
         label: name(p),
-        value: p.ratio(),
+        value: p.ratio().value,
         runs: Vec::new(),
-        colour: if p.ratio() > 1.0 { ORANGE } else { BLUE },
+        interval: page::ends(p.ratio()),
+        colour: if p.ratio().value > 1.0 { ORANGE } else { BLUE },
         bound: None,
-        words: format!("{:.2}", p.ratio()),
+        words: format!("{:.2}", p.ratio().value),
     };
     Bars {
         title: "time with Careful Resume",

@@ -2,6 +2,7 @@
 
 use report::page::note;
 
+use crate::evaluation::data::paired;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::findings::Findings;
@@ -9,6 +10,7 @@ use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
 use crate::scenario::FlowEcn;
 use crate::scenario::PathEcn;
@@ -37,18 +39,19 @@ impl Contrast<'_> {
         self.marked.named.scenario.path.ecn
     }
 
-    fn ratio(&self) -> f64 {
-        self.marked.ttlb_ms() / self.unmarked.ttlb_ms()
+    fn ratio(&self) -> Interval {
+        Interval::ratio_of_means(&paired(self.marked, self.unmarked, |flow| flow.ttlb_ms))
     }
 }
 
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let contrasts = contrasts(chapter);
-    let heads = ["path", "time", "without marks", "lost", "without marks", "arrived as CE", "end"];
+    let heads =
+        ["path", "time", "without marks", "ratio", "lost", "without marks", "arrived as CE", "end"];
     let mut html = page::table(&heads, &contrasts.iter().map(row).collect::<Vec<_>>());
     html += &note(
         "Times in ms, losses and marks in packets. End: the last change of phase of Careful Resume \
-         with marks, and its trigger.",
+         with marks, and its trigger, of the first run.",
     );
     let verdicts = vec![lossless(&contrasts), retreats(&contrasts), harmless(&contrasts)];
     Ok(Findings { html, verdicts, ..Findings::default() })
@@ -71,8 +74,8 @@ fn contrasts<'a>(chapter: &'a Chapter) -> Vec<Contrast<'a>> {
 
 fn row(contrast: &Contrast) -> Vec<String> {
     let Contrast { marked, unmarked } = contrast;
-    let lost = |cell: &Cell| page::number(cell.median(|f| f.lost_packets as f64), 0);
-    let ce = marked.median(|f| f.marked_packets.unwrap_or(0) as f64);
+    let lost = |cell: &Cell| page::interval(cell.mean(|f| f.lost_packets as f64), 0);
+    let ce = marked.mean(|f| f.marked_packets.unwrap_or(0) as f64);
     let end = marked.judged(|flow| {
         let last = flow.phases.iter().rev().find(|(_, _, trigger)| trigger.is_some());
         last.map(|(_, phase, trigger)| format!("{phase}: {}", trigger.as_deref().unwrap_or("")))
@@ -81,9 +84,10 @@ fn row(contrast: &Contrast) -> Vec<String> {
         contrast.who(),
         page::number(marked.ttlb_ms(), 0),
         page::number(unmarked.ttlb_ms(), 0),
+        page::interval(contrast.ratio(), 3),
         lost(marked),
         lost(unmarked),
-        page::number(ce, 0),
+        page::interval(ce, 0),
         end.into_iter().flatten().next().unwrap_or_default(),
     ]
 }
@@ -93,7 +97,7 @@ fn lossless(contrasts: &[Contrast]) -> Verdict {
     let judged = contrasts.iter().filter(|c| c.path_ecn() == PathEcn::Pass);
     let most = |c: &Contrast| c.marked.judged(|f| f.lost_packets).into_iter().max();
     let figures = judged
-        .map(|c| Figure::new(c.who(), most(c).map_or(f64::NAN, |lost| lost as f64)))
+        .map(|c| Figure::exact(c.who(), most(c).map_or(f64::NAN, |lost| lost as f64)))
         .collect();
     Verdict::at_most("ecn: nothing is lost where packets are marked", 0.0, (0, " packets"), figures)
 }
@@ -111,7 +115,7 @@ fn retreats(contrasts: &[Contrast]) -> Verdict {
         let retreats = c.marked.judged(is_for_mark);
         retreats.iter().filter(|is| **is).count() as f64 / retreats.len() as f64
     };
-    let figures = resumed.map(|c| Figure::new(c.who(), share(c))).collect();
+    let figures = resumed.map(|c| Figure::exact(c.who(), share(c))).collect();
     let rule = "ecn: every jump that the step marks retreats with ECN_CE";
     Verdict::at_least(rule, 1.0, (2, " of the jumps"), figures)
 }

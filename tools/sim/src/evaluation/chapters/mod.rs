@@ -12,8 +12,10 @@ mod fairness;
 mod gains;
 mod grid;
 mod groups;
+mod live;
 mod lossy;
 mod neighbours;
+mod nothing_saved;
 mod objects;
 mod overshoot;
 mod paths;
@@ -35,6 +37,8 @@ use super::findings::Findings;
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     match chapter.file.stem.as_str() {
         "paths" => paths::findings(chapter),
+        "live" => live::findings(chapter),
+        "nothing-saved" => nothing_saved::findings(chapter),
         "grid" => grid::findings(chapter),
         "objects" => objects::findings(chapter),
         "buffers" => buffers::findings(chapter),

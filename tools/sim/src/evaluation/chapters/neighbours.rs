@@ -26,8 +26,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     ];
     let mut html = page::table(&heads, &harms.iter().map(row).collect::<Vec<_>>());
     html += &note(
-        "Means over all runs of what the background flows lose together, ± half of their 95 % \
-         confidence interval; packets that arrive as CE count. Lost more: in % of the background's \
+        "Means over all runs of what the background flows lose together, with 95 % intervals; packets that arrive as CE count. Lost more: in % of the background's \
          packets.",
     );
     let verdicts = vec![harm_rule(&chapter.file.stem, &harms)];
@@ -45,16 +44,13 @@ fn harms<'a>(chapter: &'a Chapter) -> Vec<Harm<'a>> {
 }
 
 fn row(harm: &Harm) -> Vec<String> {
-    let lost = |cell: &Cell| {
-        let mean = summed(cell, FlowOutcome::lost_or_marked);
-        format!("{:.0} ± {:.0}", mean.value, mean.error)
-    };
+    let lost = |cell: &Cell| page::interval(summed(cell, FlowOutcome::lost_or_marked), 0);
     vec![
         harm.who.clone(),
         harm.careful.runs.len().to_string(),
         lost(harm.slow),
         lost(harm.careful),
-        page::number(harm.ratio(), 2),
+        page::interval(harm.ratio(), 2),
         percent(harm.more_lost_percent()),
     ]
 }

@@ -5,9 +5,9 @@ use report::bound::INITIAL_WINDOW_BYTES;
 use report::chart::lines;
 use report::chart::Lines;
 use report::chart::Series;
+use report::page::figure;
 use report::page::note;
 use report::stats::mean;
-use report::stats::Mean;
 
 use super::groups::distinct;
 use crate::evaluation::data::Cell;
@@ -17,6 +17,7 @@ use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::outcome::Outcome;
 use crate::scenario::Controller;
 use crate::scenario::Mode;
@@ -74,6 +75,7 @@ struct Drawn<'a> {
 }
 
 /// A run beside the same with slow start and HyStart++.
+#[derive(Clone, Copy)]
 struct Judged<'a> {
     drawn: &'a Drawn<'a>,
     ratio: f64,
@@ -89,10 +91,18 @@ pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> 
     let mut rows = Vec::new();
     for cc in distinct(all.iter().map(Drawn::controller)) {
         let of_cc: Vec<&Drawn> = all.iter().filter(|d| d.controller() == cc).collect();
-        html += &page::heading(&format!("With {}, by what was saved", controller_name(cc)));
-        html += &lines(&chart(&of_cc, "packets lost, BDP", lost, None))?;
+        let cc = controller_name(cc);
+        let caption = format!(
+            "{cc}: packets lost in all, in BDP, by what was saved; means over paths, with 95 % intervals."
+        );
+        html += &figure(&caption, &lines(&chart(&of_cc, "packets lost, BDP", lost, None))?);
         let level = Some((1.0, "slow start, HyStart++".into()));
-        html += &lines(&chart(&of_cc, "time / slow start's, HyStart++", ratio, level))?;
+        let caption = format!(
+            "{cc}: time over that of slow start with HyStart++ on the same path, by what was saved; \
+             geometric means over paths, with 95 % intervals."
+        );
+        let chart = chart(&of_cc, "time / slow start's, HyStart++", ratio, level);
+        html += &figure(&caption, &lines(&chart)?);
         rows.extend((0..STARTS.len()).filter_map(|start| row(&of_cc, start)));
         rows.push(bound_row(&of_cc));
     }
@@ -109,8 +119,8 @@ pub fn findings(chapter: &Chapter, limits: &Limits) -> anyhow::Result<Findings> 
     ];
     html += &page::table(&heads, &rows);
     html += &note(
-        "Times are geometric means of ratios to slow start with HyStart++ on the same path; ± is half of \
-         the 95 % interval of a mean over paths. Rules judge its worse end. Unrestrained: grows after its \
+        "Times are geometric means of ratios to slow start with HyStart++ on the same path; intervals \
+         are of paths drawn again. Rules judge each range of saved_cwnd by itself. Unrestrained: grows after its \
          jump as if it had not jumped. The bound is the time of an ideal sender on the path at \
          its best, which jumps to half of what was saved and fills the path a round trip later.",
     );
@@ -182,31 +192,27 @@ impl Drawn<'_> {
 
 /// Returns a mean over paths, each of which counts once, by the mean of its seeds; none of
 /// nothing.
-fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Mean> {
+fn mean_over(runs: &[Judged], figure: impl Fn(&Judged) -> f64) -> Option<Interval> {
     let of_path = |seeds: &[Judged]| seeds.iter().map(&figure).sum::<f64>() / seeds.len() as f64;
     let paths = runs.chunk_by(|a, b| std::ptr::eq(a.drawn, b.drawn)).map(of_path);
-    mean(&paths.collect::<Vec<_>>())
+    let paths: Vec<f64> = paths.collect();
+    (!paths.is_empty()).then(|| Interval::mean(&paths))
 }
 
 /// Returns the mean of packets lost, in BDP.
-fn lost(runs: &[Judged]) -> Option<Mean> {
+fn lost(runs: &[Judged]) -> Option<Interval> {
     mean_over(runs, |run| run.lost_bdp)
 }
 
 /// Returns the ratio to the time of slow start with HyStart++.
-fn ratio(runs: &[Judged]) -> Option<Mean> {
-    mean_over(runs, |run| run.ratio.ln()).map(geometric)
+fn ratio(runs: &[Judged]) -> Option<Interval> {
+    mean_over(runs, |run| run.ratio.ln()).map(|mean| mean.map(f64::exp))
 }
 
 /// Returns the ratio to the time of unrestrained Careful Resume.
-fn ratio_to_unrestrained(runs: &[Judged]) -> Option<Mean> {
+fn ratio_to_unrestrained(runs: &[Judged]) -> Option<Interval> {
     let logarithm = |run: &Judged| run.ratio_to_unrestrained.map_or(f64::NAN, f64::ln);
-    mean_over(runs, logarithm).map(geometric)
-}
-
-/// Returns the geometric mean, from that of logarithms. Its error is that towards more.
-fn geometric(Mean { value, error, runs }: Mean) -> Mean {
-    Mean { value: value.exp(), error: (value + error).exp() - value.exp(), runs }
+    mean_over(runs, logarithm).map(|mean| mean.map(f64::exp))
 }
 
 fn runs_of<'a>(all: &[&'a Drawn<'a>], start: usize) -> Vec<Judged<'a>> {
@@ -226,8 +232,9 @@ fn is_known(drawn: &Drawn) -> bool {
 }
 
 /// Returns the share of some runs, in %.
-fn percent(runs: &[Judged], is: impl Fn(&Judged) -> bool) -> f64 {
-    100.0 * runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
+fn percent(runs: &[Judged], is: impl Fn(&Judged) -> bool) -> Interval {
+    let percent = mean_over(runs, |run| if is(run) { 100.0 } else { 0.0 });
+    percent.unwrap_or(Interval::exact(f64::NAN))
 }
 
 fn loses_more(run: &Judged) -> bool {
@@ -236,10 +243,8 @@ fn loses_more(run: &Judged) -> bool {
 
 fn row(all: &[&Drawn], start: usize) -> Option<Vec<String>> {
     let runs = runs_of(all, start);
-    let said = |mean: Option<Mean>| match mean {
-        Some(Mean { value, error, .. }) => format!("{value:.3} ± {error:.3}"),
-        None => "–".to_owned(),
-    };
+    let said =
+        |mean: Option<Interval>| mean.map_or("–".to_owned(), |mean| page::interval(mean, 3));
     let slowest = runs.iter().map(|run| run.ratio).reduce(f64::max)?;
     let buffered = only(runs_of(all, start), has_buffer_of_a_bdp);
     let known = only(runs_of(all, start), is_known);
@@ -249,11 +254,11 @@ fn row(all: &[&Drawn], start: usize) -> Option<Vec<String>> {
         runs.len().to_string(),
         said(lost(&runs)),
         said(lost(&buffered)),
-        format!("{:.1} %", percent(&buffered, |run| run.lost_bdp > 0.0)),
+        format!("{} %", page::interval(percent(&buffered, |run| run.lost_bdp > 0.0), 1)),
         said(ratio(&runs)),
         said(ratio(&known)),
         format!("{slowest:.2}"),
-        format!("{:.1} %", percent(&runs, loses_more)),
+        format!("{} %", page::interval(percent(&runs, loses_more), 1)),
     ])
 }
 
@@ -265,7 +270,7 @@ fn bound_row(all: &[&Drawn]) -> Vec<String> {
     };
     let said = |all: &[&Drawn]| {
         let ratios: Vec<f64> = all.iter().filter_map(ratio).collect();
-        mean(&ratios).map_or("–".to_owned(), |mean| format!("{:.3}", geometric(mean).value))
+        mean(&ratios).map_or("–".to_owned(), |mean| format!("{:.3}", mean.value.exp()))
     };
     let known: Vec<&Drawn> = all.iter().copied().filter(|drawn| is_known(drawn)).collect();
     let none = || "–".to_owned();
@@ -278,14 +283,13 @@ fn bound_row(all: &[&Drawn]) -> Vec<String> {
 fn chart(
     all: &[&Drawn],
     y_title: &str,
-    figure: impl Fn(&[Judged]) -> Option<Mean>,
+    figure: impl Fn(&[Judged]) -> Option<Interval>,
     level: Option<(f64, String)>,
 ) -> Lines {
-    let ends = SAVED_BDP.iter().skip(1).copied().chain([f64::INFINITY]);
-    let ranges: Vec<_> = SAVED_BDP.into_iter().zip(ends).collect();
+    let ranges = ranges();
     let point = |start: usize, (from, to): (f64, f64)| {
         let runs = only(runs_of(all, start), |drawn| (from..to).contains(&saved_bdp(drawn.of)));
-        figure(&runs).map(|mean| (mean.value, mean.error))
+        figure(&runs).and_then(page::point)
     };
     let series = (1..STARTS.len()).map(|start| Series {
         name: STARTS[start].0.into(),
@@ -298,6 +302,12 @@ fn chart(
         series: series.filter(|series| series.points.iter().any(Option::is_some)).collect(),
         level,
     }
+}
+
+/// Returns the ranges of saved_cwnd, in BDP.
+fn ranges() -> Vec<(f64, f64)> {
+    let ends = SAVED_BDP.iter().skip(1).copied().chain([f64::INFINITY]);
+    SAVED_BDP.into_iter().zip(ends).collect()
 }
 
 /// Judges each controller by itself.
@@ -315,21 +325,45 @@ impl<'a> Judge<'a> {
         Self { name, by_controller: by_controller.collect() }
     }
 
-    fn each(&self, figure: impl Fn(&[&'a Drawn<'a>]) -> f64) -> Vec<Figure> {
+    fn each(&self, figure: impl Fn(&[&'a Drawn<'a>]) -> Interval) -> Vec<Figure> {
         let of = |(cc, all): &(&str, Vec<_>)| Figure::new(*cc, figure(all));
         self.by_controller.iter().map(of).collect()
     }
 
-    /// Returns the worse end of a mean's interval, where a connection starts so.
-    fn worse(&self, start: usize, mean: impl Fn(Vec<Judged<'a>>) -> Option<Mean>) -> Vec<Figure> {
-        let end = |mean: Mean| mean.value + mean.error;
-        self.each(|all| mean(runs_of(all, start)).map_or(f64::NAN, end))
+    /// Returns a mean, where a connection starts so.
+    fn mean(&self, start: usize, mean: impl Fn(&[Judged<'a>]) -> Option<Interval>) -> Vec<Figure> {
+        let none = Interval::exact(f64::NAN);
+        self.each(|all| mean(&runs_of(all, start)).unwrap_or(none))
+    }
+
+    /// Returns the same of each range of saved_cwnd that begins where `wanted`: no average runs over
+    /// what a jump starts from.
+    fn by_saved(
+        &self,
+        start: usize,
+        wanted: impl Fn(f64) -> bool,
+        mean: impl Fn(&[Judged<'a>]) -> Option<Interval>,
+    ) -> Vec<Figure> {
+        let wanted = ranges().into_iter().filter(|(from, _)| wanted(*from));
+        let of_range = |(from, to): (f64, f64)| {
+            let in_range = |drawn: &Drawn| (from..to).contains(&saved_bdp(drawn.of));
+            let figures = self.mean(start, |runs| {
+                let of: Vec<&Judged> = runs.iter().filter(|run| in_range(run.drawn)).collect();
+                mean(&of.into_iter().copied().collect::<Vec<_>>())
+            });
+            let name = |figure: Figure| Figure {
+                who: format!("{}, {from} BDP saved or more", figure.who),
+                ..figure
+            };
+            figures.into_iter().map(name).collect::<Vec<_>>()
+        };
+        wanted.flat_map(of_range).collect()
     }
 
     /// Returns a figure of each run.
     fn runs(&self, start: usize, figure: impl Fn(&Judged) -> Option<f64>) -> Vec<Figure> {
         let all = self.by_controller.iter().flat_map(|(_, all)| runs_of(all, start));
-        all.filter_map(|run| Some(Figure::new(run.drawn.label(), figure(&run)?))).collect()
+        all.filter_map(|run| Some(Figure::exact(run.drawn.label(), figure(&run)?))).collect()
     }
 
     fn at_most(&self, what: &str, limit: f64, unit: &str, figures: Vec<Figure>) -> Verdict {
@@ -340,7 +374,7 @@ impl<'a> Judge<'a> {
 fn verdicts(all: &[Drawn], limits: &Limits) -> Vec<Verdict> {
     let judge = Judge::new(limits.name, all);
     let rule = format!("{}: 300 paths or more are judged", limits.name);
-    let paths = judge.each(|all| all.len() as f64);
+    let paths = judge.each(|all| Interval::exact(all.len() as f64));
     let mut verdicts = vec![Verdict::at_least(&rule, PATHS_MIN as f64, (0, " paths"), paths)];
     verdicts.extend(slow_start_verdicts(&judge));
     verdicts.extend(loss_verdicts(&judge, limits));
@@ -350,7 +384,7 @@ fn verdicts(all: &[Drawn], limits: &Limits) -> Vec<Verdict> {
             "Careful Resume takes at most 1.05 of what it takes unrestrained",
             OF_UNRESTRAINED,
             "",
-            judge.worse(CAREFUL, |runs| ratio_to_unrestrained(&runs)),
+            judge.by_saved(CAREFUL, |_| true, ratio_to_unrestrained),
         ));
     }
     verdicts
@@ -363,7 +397,7 @@ fn slow_start_verdicts(judge: &Judge) -> [Verdict; 3] {
             "slow start loses at most 0.25 BDP, in the mean",
             SLOW_LOST_BDP,
             " BDP",
-            judge.worse(SLOW, |runs| lost(&runs)),
+            judge.mean(SLOW, lost),
         ),
         judge
             .at_most(
@@ -378,7 +412,7 @@ fn slow_start_verdicts(judge: &Judge) -> [Verdict; 3] {
                 "slow start takes at most 1.03 of the time with HyStart++",
                 SLOW_RATIO,
                 "",
-                judge.worse(SLOW, |runs| ratio(&runs)),
+                judge.mean(SLOW, ratio),
             )
             .as_aim(),
     ]
@@ -391,7 +425,7 @@ fn loss_verdicts(judge: &Judge, limits: &Limits) -> [Verdict; 2] {
             &format!("Careful Resume loses at most {most} BDP, in the mean"),
             most,
             " BDP",
-            judge.worse(CAREFUL, |runs| lost(&runs)),
+            judge.by_saved(CAREFUL, |_| true, lost),
         ),
         judge
             .at_most(
@@ -417,7 +451,7 @@ fn time_verdicts(judge: &Judge) -> [Verdict; 3] {
                 "Careful Resume takes at most 0.74 of the time",
                 CAREFUL_RATIO,
                 "",
-                judge.worse(CAREFUL, |runs| ratio(&runs)),
+                judge.by_saved(CAREFUL, |from| from < KNOWN_BDP, ratio),
             )
             .as_aim(),
         judge
@@ -425,7 +459,7 @@ fn time_verdicts(judge: &Judge) -> [Verdict; 3] {
                 "Careful Resume takes at most 0.67 where 0.85 BDP are saved",
                 CAREFUL_RATIO_KNOWN,
                 "",
-                judge.worse(CAREFUL, |runs| ratio(&only(runs, is_known))),
+                judge.by_saved(CAREFUL, |from| from >= KNOWN_BDP, ratio),
             )
             .as_aim(),
     ]

@@ -1,16 +1,13 @@
 //! Unlike clients of one subnet: losses of the slow ones, by where path state is kept.
 
-use ab_test::Interval;
-use rand_pcg::rand_core::SeedableRng;
-use rand_pcg::Pcg64;
 use report::chart::axis::Unit;
 use report::chart::bars;
 use report::chart::palette::BLUE;
 use report::chart::palette::ORANGE;
 use report::chart::Bar;
 use report::chart::Bars;
+use report::page::figure;
 use report::page::note;
-use report::stats::mean;
 use report::stats::median;
 
 use crate::evaluation::data::Cell;
@@ -19,9 +16,9 @@ use crate::evaluation::findings::Findings;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
 use crate::outcome::Outcome;
-use crate::seeds;
 
 /// The case that the others are compared with.
 const STORE: &str = "store";
@@ -33,8 +30,6 @@ const FAST: &str = "fast";
 /// Largest share of the store's losses, at the upper end of the interval.
 const SHARE_MAX: f64 = 0.2;
 
-const RESAMPLES: usize = 2000;
-
 pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     let store = chapter.cells.iter().find(|cell| cell.parameter("case") == STORE);
     let rows: Vec<_> = chapter.cells.iter().map(|cell| row(cell, store)).collect();
@@ -43,21 +38,22 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "lost by slow clients",
         "of it, on later visits",
         "share of the store's",
-        "95 % interval",
         "jumps",
         "retreats",
         "median time, slow",
         "fast",
     ];
-    let mut html = bars(&chart(chapter))?;
+    let mut html = figure(
+        "Packets that slow clients lost in 75 visits, by where path state is kept: a dot for each run, \
+         means with 95 % intervals.",
+        &bars(&chart(chapter))?,
+    );
     html += &page::table(&heads, &rows);
     html += &note(
-        "Packets that slow clients lost are means over runs, ± half of their 95 % confidence interval; \
-         a dot in the plot is a run. The interval of the share is that of runs drawn again, with \
-         replacement. Jumps and retreats are the means of all clients. A client's first visit has no \
+        "Losses are means over runs, with 95 % intervals. Jumps and retreats are the means of all clients. A client's first visit has no \
          state but its neighbours'.",
     );
-    let figure = |cell: &Cell| Figure::new(cell.parameter("case"), share(cell, store).high);
+    let figure = |cell: &Cell| Figure::new(cell.parameter("case"), share(cell, store));
     let others = chapter.cells.iter().filter(|cell| cell.parameter("case") != STORE);
     let rule =
         "subnet: with states of their own, slow clients lose at most a fifth of what they lose \
@@ -88,41 +84,27 @@ fn lost_again(run: &Outcome) -> f64 {
 /// Returns a case's share of the store's losses, with the interval of runs drawn again.
 fn share(cell: &Cell, store: Option<&Cell>) -> Interval {
     let losses = |cell: &Cell| cell.runs.iter().map(|run| lost(run)).collect::<Vec<_>>();
-    let (own, store) = (losses(cell), store.map(losses).unwrap_or_default());
-    let runs = own.len().min(store.len());
-    let share = |drawn: &[usize]| {
-        let sum = |losses: &[f64]| drawn.iter().map(|run| losses[*run]).sum::<f64>();
-        sum(&own) / sum(&store)
-    };
-    let all: Vec<_> = (0..runs).collect();
-    let mut random = Pcg64::seed_from_u64(1);
-    let mut draw = |_: &usize| (seeds::uniform(&mut random) * runs as f64) as usize;
-    let mut replicate = |_| share(&all.iter().map(&mut draw).collect::<Vec<_>>());
-    Interval::new(share(&all), (0..RESAMPLES).map(&mut replicate).collect())
+    let store = store.map(losses).unwrap_or_default();
+    Interval::ratio_of_means(&losses(cell).into_iter().zip(store).collect::<Vec<_>>())
 }
 
 fn row(cell: &Cell, store: Option<&Cell>) -> Vec<String> {
     let mean_of = |figure: &dyn Fn(&Outcome) -> f64| {
-        let figures: Vec<f64> = cell.runs.iter().map(|run| figure(run)).collect();
-        mean(&figures).map_or((f64::NAN, f64::NAN), |mean| (mean.value, mean.error))
+        Interval::mean(&cell.runs.iter().map(|run| figure(run)).collect::<Vec<_>>())
     };
     let count = |is_counted: fn(&FlowOutcome) -> bool| {
-        let (value, _) =
-            mean_of(&|run| run.flows.iter().filter(|flow| is_counted(flow)).count() as f64);
-        page::number(value, 1)
+        let mean = mean_of(&|run| run.flows.iter().filter(|flow| is_counted(flow)).count() as f64);
+        page::number(mean.value, 1)
     };
-    let with_error = |(value, error): (f64, f64)| format!("{value:.0} ± {error:.0}");
     let time = |name: &'static str| {
         let flows = cell.runs.iter().flat_map(|run| of(run, name));
         page::time(median(flows.map(|flow| flow.ttlb_ms)).unwrap_or(f64::NAN))
     };
-    let share = share(cell, store);
     vec![
         cell.parameter("case"),
-        with_error(mean_of(&lost)),
-        with_error(mean_of(&lost_again)),
-        page::number(share.value, 3),
-        format!("{} to {}", page::number(share.low, 3), page::number(share.high, 3)),
+        page::interval(mean_of(&lost), 0),
+        page::interval(mean_of(&lost_again), 0),
+        page::interval(share(cell, store), 3),
         count(|flow| flow.jump_cwnd_bytes.is_some()),
         count(|flow| flow.phases.iter().any(|phase| phase.1 == "safe_retreat")),
         time(SLOW),
@@ -134,12 +116,14 @@ fn chart(chapter: &Chapter) -> Bars {
     let bar = |cell: &Cell| {
         let mut runs: Vec<f64> = cell.runs.iter().map(|run| lost(run)).collect();
         runs.sort_by(f64::total_cmp);
-        let value = mean(&runs).map_or(f64::NAN, |mean| mean.value);
+        let mean = Interval::mean(&runs);
+        let value = mean.value;
         let is_store = cell.parameter("case") == STORE;
         Bar {
             label: cell.parameter("case"),
             value,
             runs,
+            interval: page::ends(mean),
             colour: if is_store { ORANGE } else { BLUE },
             bound: None,
             words: page::number(value, 0),
@@ -184,7 +168,7 @@ mod tests {
     #[test]
     fn table_and_chart_have_each_case() {
         let html = findings_of(|_| 10).html;
-        for words in ["store", "both", "token", "a fifth of the store", "95 % interval", "<svg"] {
+        for words in ["store", "both", "token", "a fifth of the store", "95 % intervals", "<svg"] {
             assert!(html.contains(words), "{words}");
         }
     }

@@ -1,9 +1,9 @@
 //! Slow start where the RTT swings.
 
 use report::page::note;
-use report::stats::mean;
 
 use super::groups::distinct;
+use crate::evaluation::data::paired;
 use crate::evaluation::data::Cell;
 use crate::evaluation::data::Chapter;
 use crate::evaluation::findings::Findings;
@@ -11,6 +11,7 @@ use crate::evaluation::names::EXIT;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 
 /// Time with the exit at a queue over that with HyStart++: by the largest swing,
 /// as a share of the RTT, what is allowed.
@@ -28,8 +29,8 @@ impl ExitPair<'_> {
         self.queue.named.scenario.path.swing.map_or(0.0, |swing| swing.rtt_share)
     }
 
-    fn time_ratio(&self) -> f64 {
-        ttlb_ms(self.queue) / ttlb_ms(self.hystart)
+    fn time_ratio(&self) -> Interval {
+        Interval::ratio_of_means(&paired(self.queue, self.hystart, |flow| flow.ttlb_ms))
     }
 }
 
@@ -59,7 +60,10 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         ));
         least = most;
     }
-    let more = |pair: &ExitPair| dropped(pair.queue) - dropped(pair.hystart);
+    let more = |pair: &ExitPair| {
+        let dropped = paired(pair.queue, pair.hystart, |flow| flow.dropped_packets as f64);
+        Interval::difference(&dropped)
+    };
     verdicts.push(Verdict::at_most(
         "swinging: a queue as the exit loses no more than HyStart++",
         0.0,
@@ -86,22 +90,18 @@ fn exit_pairs<'a>(chapter: &'a Chapter) -> Vec<ExitPair<'a>> {
         .collect()
 }
 
-fn ttlb_ms(cell: &Cell) -> f64 {
-    mean(&cell.judged(|flow| flow.ttlb_ms)).map_or(f64::NAN, |mean| mean.value)
-}
-
-fn dropped(cell: &Cell) -> f64 {
-    mean(&cell.judged(|flow| flow.dropped_packets as f64)).map_or(f64::NAN, |mean| mean.value)
+fn dropped(cell: &Cell) -> String {
+    page::interval(cell.mean(|flow| flow.dropped_packets as f64), 1)
 }
 
 fn row(pair: &ExitPair) -> Vec<String> {
     vec![
         pair.queue.label(),
         pair.queue.runs.len().to_string(),
-        page::time(ttlb_ms(pair.hystart)),
-        page::time(ttlb_ms(pair.queue)),
-        page::number(pair.time_ratio(), 2),
-        page::number(dropped(pair.hystart), 1),
-        page::number(dropped(pair.queue), 1),
+        page::time(pair.hystart.ttlb_ms()),
+        page::time(pair.queue.ttlb_ms()),
+        page::interval(pair.time_ratio(), 2),
+        dropped(pair.hystart),
+        dropped(pair.queue),
     ]
 }

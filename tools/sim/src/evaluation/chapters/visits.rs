@@ -3,6 +3,7 @@
 use report::chart::lines;
 use report::chart::Lines;
 use report::chart::Series;
+use report::page::figure;
 use report::page::note;
 use report::stats::median;
 
@@ -14,7 +15,9 @@ use crate::evaluation::names::controller_name;
 use crate::evaluation::page;
 use crate::evaluation::verdict::Figure;
 use crate::evaluation::verdict::Verdict;
+use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
+use crate::outcome::Outcome;
 use crate::scenario::Controller;
 
 const COLD: &str = "flow.saved.cold";
@@ -38,11 +41,16 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     for cc in distinct(rows.iter().map(StorePair::controller)) {
         let of_cc: Vec<&StorePair> = rows.iter().filter(|r| r.controller() == cc).collect();
         html += &page::heading(&format!("With {}", controller_name(cc)));
-        html += &lines(&chart(&of_cc))?;
+        let caption = format!(
+            "{}: mean time of each visit from an empty store over that with all saved, objects of one \
+             BDP; bars: 95 % intervals.",
+            controller_name(cc)
+        );
+        html += &figure(&caption, &lines(&chart(&of_cc))?);
         html += &table(&of_cc);
     }
     html += &note(
-        "The plot has objects of one BDP. Observed is what a visit has seen of the path, as a share of \
+        "Observed is what a visit has seen of the path, as a share of \
          its BDP; the next one jumps to half of it. A path's BDP counts IP packets, the observed \
          capacity the QUIC packets in them: 0.98 is all.",
     );
@@ -97,8 +105,13 @@ impl StorePair<'_> {
         of_visit(self.warm, 1, |flow| flow.ttlb_ms)
     }
 
-    fn over_warm(&self, visit: usize) -> f64 {
-        self.ttlb_ms(visit) / self.warm_ms()
+    fn over_warm(&self, visit: usize) -> Interval {
+        let ms = |run: &Outcome, visit: usize| run.flows.get(visit - 1).map(|flow| flow.ttlb_ms);
+        let pairs = self.cold.runs.iter().filter_map(|cold| {
+            let warm = self.warm.runs.iter().find(|warm| warm.seed == cold.seed)?;
+            Some((ms(cold, visit)?, ms(warm, 1)?))
+        });
+        Interval::ratio_of_means(&pairs.collect::<Vec<_>>())
     }
 
     /// Returns what the store may hold after a visit, as a share of the BDP.
@@ -117,7 +130,7 @@ impl StorePair<'_> {
             cells.push(page::number(self.observed_bdp(visit), 2));
         }
         cells.push(page::time(self.warm_ms()));
-        cells.push(page::number(self.over_warm(JUDGED_VISIT), 3));
+        cells.push(page::interval(self.over_warm(JUDGED_VISIT), 3));
         cells
     }
 }
@@ -137,7 +150,7 @@ fn chart(rows: &[&StorePair]) -> Lines {
     let judged = rows.iter().filter(|r| r.object_bdp() == JUDGED_BDP);
     let series = judged.clone().map(|row| Series {
         name: row.cold.parameter("case"),
-        points: row.visits().into_iter().map(|visit| Some((row.over_warm(visit), 0.0))).collect(),
+        points: row.visits().into_iter().map(|visit| page::point(row.over_warm(visit))).collect(),
     });
     let visits = judged.clone().next().map(|row| row.visits()).unwrap_or_default();
     Lines {
