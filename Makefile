@@ -104,6 +104,9 @@ test-origin: setup quiche ## Run edge-server in front of nginx, Node and Python,
 test-cache: setup quiche ## Run the public suite cache-tests against the cache of edge-server (Node; from GitHub and npm, or CACHE_TESTS=DIR)
 	@sh scripts/test-cache.sh $(LOCKED)
 
+test-units: ## Does systemd take the unit of packages/, and is its exposure at most 1.6? (seconds)
+	@sh scripts/test-units.sh
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 
