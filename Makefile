@@ -107,6 +107,9 @@ test-cache: setup quiche ## Run the public suite cache-tests against the cache o
 test-cache-load: setup quiche ## Load the cache with 2,000 clients for twice five minutes, while origin and server are killed, reloaded and taken over; SEED=7 CLIENTS=200 OBJECTS=1000 TIME=60
 	@$(foreach name,SEED CLIENTS OBJECTS TIME,$(if $($(name)),$(name)=$($(name)) ))sh scripts/test-cache-load.sh $(LOCKED)
 
+test-units: ## Does systemd take the unit of packages/, and is its exposure at most 1.6? (seconds)
+	@sh scripts/test-units.sh
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 

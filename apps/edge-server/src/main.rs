@@ -18,6 +18,7 @@ mod worker;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -47,6 +48,8 @@ use crate::server::ech_keys_command;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
+use crate::server::successor::SuccessorCommand;
+use crate::server::supervisor::Supervisor;
 use crate::server::takeover::OldProcess;
 use crate::server::takeover::TakeoverListener;
 use crate::server::takeover::TakeoverState;
@@ -197,7 +200,7 @@ fn tcp_server(
 fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let cli = &config.flags;
     let started = quiche::clock::wall_now();
-    let _stderr = StandardError::detach().context("cannot detach standard error")?;
+    let stderr = StandardError::detach().context("cannot detach standard error")?;
     let signals = signals::install().context("cannot install signal handlers")?;
     if let Some(dir) = &cli.qlog_dir {
         qlog::file::make_dir(dir).map_err(|e| config.unusable("qlog-dir", e))?;
@@ -244,6 +247,10 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     print_notices(config);
     let commands = Arc::new(workers.commands);
     let acme = AcmeHandle::new(config, metrics.acme.clone());
+    let supervisor = Supervisor::of_environment();
+    let successor =
+        cli.takeover.is_some().then(|| SuccessorCommand::new(&args, stderr.original()?));
+    let successor = successor.transpose().context("cannot prepare restarts for --takeover")?;
     let control = Arc::new(Control {
         commands: Arc::clone(&commands),
         tcp: tcp.as_ref().map(TcpServer::handle),
@@ -251,6 +258,10 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         health: health.clone(),
         access_log: access_log.clone(),
         generation: workers.generation,
+        drain_time: Duration::from_secs(cli.drain.into()),
+        supervisor: supervisor.clone(),
+        successor: successor.map(Mutex::new),
+        predecessor: old_process.as_ref().and_then(OldProcess::parent),
         reloader: Reloader::new(
             args,
             Arc::clone(config),
@@ -291,14 +302,17 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
             tcp_sockets: duplicates.unwrap_or_default(),
             tcp: tcp.as_ref().map(TcpServer::handle),
             acme,
+            supervisor: supervisor.clone(),
             commands,
-            health,
+            health: health.clone(),
             status: admin,
             admin: second_name.clone(),
         };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
     workers.addresses.iter().for_each(|address| notice!("listening on {address}"));
+    supervisor.start_watchdog(health).context("cannot start the thread of the watchdog")?;
+    supervisor.ready();
     let served = server::run(workers.event_loops);
     tcp.into_iter().for_each(TcpServer::wait);
     eviction_log::log_rest(None);

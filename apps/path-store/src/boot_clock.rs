@@ -5,9 +5,16 @@
 //! time, and a time of another boot means nothing.
 
 use std::io;
+use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Folder of a service's credentials (systemd.exec(5)), and that which has the ID of a service whose
+/// /proc does not: `LoadCredential=boot-id:/proc/sys/kernel/random/boot_id`.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+const CREDENTIAL: &str = "boot-id";
 
 /// ID of a boot.
 pub type BootId = [u8; 16];
@@ -32,12 +39,22 @@ impl SystemBootClock {
     ///
     /// # Errors
     ///
-    /// /proc has no boot ID.
+    /// Neither /proc nor a credential has a boot ID.
     pub fn new() -> io::Result<Self> {
-        let text = std::fs::read_to_string(BOOT_ID_FILE)
-            .map_err(|e| io::Error::new(e.kind(), format!("{BOOT_ID_FILE}: {e}")))?;
+        let credential = || Path::new(&std::env::var_os(CREDENTIALS)?).join(CREDENTIAL).into();
+        Self::from_files(Path::new(BOOT_ID_FILE), credential())
+    }
+
+    fn from_files(file: &Path, credential: Option<PathBuf>) -> io::Result<Self> {
+        let text = std::fs::read_to_string(file);
+        let text = text.or_else(|e| credential.map_or(Err(e), std::fs::read_to_string));
+        let shown = file.display();
+        let text = text.map_err(|e| {
+            let remedy = format!("with ProcSubset=pid, set LoadCredential={CREDENTIAL}:{shown}");
+            io::Error::new(e.kind(), format!("{shown}: {e}; {remedy}"))
+        })?;
         let boot_id = parse_uuid(text.trim())
-            .ok_or_else(|| io::Error::other(format!("{BOOT_ID_FILE}: not an id: {text:?}")))?;
+            .ok_or_else(|| io::Error::other(format!("{shown}: not an id: {text:?}")))?;
 
         Ok(SystemBootClock { boot_id })
     }
@@ -72,6 +89,19 @@ mod tests {
         for bad in ["", "0001", "00010203-0405-0607-0809-0a0b0c0d0efg"] {
             assert_eq!(parse_uuid(bad), None);
         }
+    }
+
+    // As /proc of a service may show processes alone.
+    #[test]
+    fn boot_id_comes_from_a_credential_if_proc_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let [missing, credential] = ["none", CREDENTIAL].map(|name| dir.path().join(name));
+        let error = SystemBootClock::from_files(&missing, None).unwrap_err().to_string();
+        assert!(error.contains("; with ProcSubset=pid, set LoadCredential=boot-id:"), "{error}");
+        assert!(SystemBootClock::from_files(&missing, Some(credential.clone())).is_err());
+        std::fs::write(&credential, "000102030405060708090a0b0c0d0eff\n").unwrap();
+        let clock = SystemBootClock::from_files(&missing, Some(credential)).unwrap();
+        assert_eq!((clock.boot_id()[0], clock.boot_id()[15]), (0, 255));
     }
 
     #[test]

@@ -71,7 +71,10 @@ pub fn open(location: &str, role: Role, capacity: usize) -> Result<Box<dyn Backe
 pub fn check(location: &str) -> Result<(), OpenError> {
     match parse(location)? {
         Location::Memory | Location::Redis(_) => Ok(()),
-        Location::File(path) => SqliteStore::check(&path),
+        Location::File(path) => {
+            SystemBootClock::new().map_err(OpenError::NoBootId)?;
+            SqliteStore::check(&path)
+        }
     }
 }
 

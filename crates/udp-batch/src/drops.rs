@@ -6,7 +6,8 @@ use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 
-const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
+// Below the process: a service whose /proc shows processes alone has them, too.
+const LISTS: [&str; 2] = ["/proc/self/net/udp", "/proc/self/net/udp6"];
 
 /// Columns of the lists (proc(5)).
 const INODE_AT: usize = 9;

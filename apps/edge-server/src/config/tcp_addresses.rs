@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 use std::net::SocketAddr;
 
-/// Whether IPv6 sockets leave IPv4 to others.
-const IPV6_ONLY: &str = "/proc/sys/net/ipv6/bindv6only";
+use rustix::net;
+use rustix::net::sockopt;
+use rustix::net::AddressFamily;
+use rustix::net::SocketType;
 
 /// Address that an option names.
 pub type NamedAddress = (&'static str, SocketAddr);
@@ -15,7 +17,6 @@ pub type NamedAddress = (&'static str, SocketAddr);
 ///
 /// The second option, and one line that names both.
 pub fn check(named: &[NamedAddress]) -> Result<(), (&'static str, String)> {
-    let is_v6_only = || std::fs::read_to_string(IPV6_ONLY).is_ok_and(|text| text.trim() == "1");
     for (index, (option, address)) in named.iter().enumerate() {
         let collides = |(_, other): &&NamedAddress| overlap(*other, *address, is_v6_only);
         if let Some((other, other_address)) = named[..index].iter().find(collides) {
@@ -30,6 +31,13 @@ pub fn check(named: &[NamedAddress]) -> Result<(), (&'static str, String)> {
         }
     }
     Ok(())
+}
+
+/// Returns whether IPv6 sockets leave IPv4 to others: net.ipv6.bindv6only, also for a service whose
+/// /proc does not show it.
+fn is_v6_only() -> bool {
+    let socket = net::socket(AddressFamily::INET6, SocketType::STREAM, None);
+    socket.is_ok_and(|socket| sockopt::ipv6_v6only(socket).unwrap_or_default())
 }
 
 fn overlap(one: SocketAddr, other: SocketAddr, is_v6_only: impl Fn() -> bool) -> bool {

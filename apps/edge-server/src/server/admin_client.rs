@@ -31,6 +31,9 @@ use crate::telemetry::admin::socket::LISTED_MAX;
 /// Time for the response: a reload waits for every worker.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The same for a restart: the new process reads its configuration and waits for the old one.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(75);
+
 /// The same for a query, which a server answers at once unless it hangs.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -59,6 +62,13 @@ enum AdminCommand {
     Purge {
         /// What to forget: url=https://host/path, prefix=https://host/path, tag=NAME, or all
         target: String,
+    },
+
+    /// Have a new process take over, of the program and the configuration that are there now
+    Restart {
+        /// Only if the program or an option has changed that a reload does not apply
+        #[arg(long)]
+        if_needed: bool,
     },
 
     /// Exit, and let the older server serve again, if it is still there
@@ -101,6 +111,14 @@ enum AdminCommand {
 }
 
 impl AdminCommand {
+    fn timeout(&self) -> Duration {
+        match self.request().0 {
+            "GET" => QUERY_TIMEOUT,
+            _ if matches!(self, Self::Restart { .. }) => RESTART_TIMEOUT,
+            _ => TIMEOUT,
+        }
+    }
+
     /// Returns method and target of the request.
     fn request(&self) -> (&'static str, String) {
         match self {
@@ -110,6 +128,8 @@ impl AdminCommand {
                 let target = utf8_percent_encode(target, NON_ALPHANUMERIC);
                 ("POST", format!("/purge?target={target}"))
             }
+            Self::Restart { if_needed: false } => ("POST", "/restart".into()),
+            Self::Restart { if_needed: true } => ("POST", "/restart?if-needed=1".into()),
             Self::Rollback => ("POST", "/rollback".into()),
             Self::Drain => ("POST", "/drain".into()),
             Self::Stop => ("POST", "/stop".into()),
@@ -135,20 +155,13 @@ pub fn main(args: &[OsString]) -> ExitCode {
         Err(stop) => return PROGRAM.stop(&stop),
     };
     let (method, target) = cli.command.request();
-    let response = exchange(&cli.socket, method, &target, timeout_of(method));
+    let response = exchange(&cli.socket, method, &target, cli.command.timeout());
     let response =
         response.with_context(|| format!("cannot command a server at {}", cli.socket.display()));
     match response {
         Ok((true, body)) => print(&body),
         Ok((false, body)) => PROGRAM.fail(body.trim_end()),
         Err(e) => PROGRAM.fail(format_args!("{e:#}")),
-    }
-}
-
-fn timeout_of(method: &str) -> Duration {
-    match method {
-        "GET" => QUERY_TIMEOUT,
-        _ => TIMEOUT,
     }
 }
 

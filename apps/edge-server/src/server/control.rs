@@ -21,6 +21,8 @@ use crate::content::cache::purge::PurgeTarget;
 use crate::quic::certificate::CertificateInfo;
 use crate::server::reload::Reloaded;
 use crate::server::reload::Reloader;
+use crate::server::successor::SuccessorCommand;
+use crate::server::supervisor::Supervisor;
 use crate::tcp::TcpHandle;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
@@ -28,6 +30,7 @@ use crate::telemetry::admin::socket::Controls;
 use crate::telemetry::admin::socket::ReloadOutcome;
 use crate::telemetry::admin::socket::TcpConnectionInfo;
 use crate::telemetry::health::Health;
+use crate::telemetry::health::HealthState;
 use crate::telemetry::process_log;
 use crate::telemetry::process_log::notice;
 use crate::worker::command::Command;
@@ -50,8 +53,19 @@ pub struct Control {
     /// Generation of this process.
     pub generation: u8,
 
+    /// Longest time of a drain.
+    pub drain_time: Duration,
+
     /// One reload at a time.
     pub reloader: Mutex<Reloader>,
+
+    pub supervisor: Supervisor,
+
+    /// Absent if no process can take over. One at a time.
+    pub successor: Option<Mutex<SuccessorCommand>>,
+
+    /// The older process, if this one is its successor.
+    pub predecessor: Option<u32>,
 }
 
 impl Control {
@@ -117,7 +131,9 @@ impl Control {
     ///
     /// One line that names what cannot be used.
     pub fn reload_configuration(&self) -> anyhow::Result<ReloadOutcome> {
+        self.supervisor.reloading();
         let (reloaded, warnings) = process_log::gather_warnings(|| self.try_reload());
+        self.supervisor.ready();
         let reloaded = reloaded.context("cannot reload, nothing has changed");
         let reloaded = reloaded.map(|kept| ReloadOutcome { kept, warnings });
         match &reloaded {
@@ -148,6 +164,21 @@ impl Controls for Control {
         log.context("there is no access log; start the server with --access-log")?.reopen_and_wait()
     }
 
+    fn restart(&self, only_if_needed: bool) -> anyhow::Result<Option<u32>> {
+        let successor = self.successor.as_ref();
+        let successor = successor.context("no process can take over; start with --takeover")?;
+        let successor = successor.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(
+            self.health.readiness() == HealthState::Ready,
+            "this server does not serve any more; command the newer one, if there is one"
+        );
+        let is_needed = successor.has_new_program() || self.reloader().needs_restart();
+        if only_if_needed && !is_needed {
+            return Ok(None);
+        }
+        successor.run(&self.health, &self.supervisor).map(Some)
+    }
+
     fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize> {
         let count = self.reloader().purge(target);
         count.context("there is no cache; start the server with --cache-memory-max")
@@ -156,6 +187,7 @@ impl Controls for Control {
     fn drain(&self) {
         if self.health.drain() {
             notice!("draining: clients finish what they have requested");
+            self.supervisor.stopping(self.drain_time);
         }
         self.acme.stop();
         self.tcp.iter().for_each(TcpHandle::drain);
@@ -171,6 +203,8 @@ impl Controls for Control {
         notice!("rolling back: closing connections, then the older server serves again");
         self.health.drain();
         self.acme.stop();
+        // Otherwise the supervisor takes the end of this one for that of the service.
+        self.predecessor.iter().for_each(|id| self.supervisor.set_main_process(*id));
         self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::RollBack));
         Ok(())
@@ -185,6 +219,7 @@ impl Controls for Control {
 
     fn stop(&self) {
         self.health.drain();
+        self.supervisor.stopping(Duration::ZERO);
         self.acme.stop();
         self.tcp.iter().for_each(TcpHandle::close);
         self.commands.broadcast_and_wait(std::iter::repeat_with(|| Command::Stop));

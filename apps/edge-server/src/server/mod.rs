@@ -8,6 +8,8 @@ pub mod ech_keys_command;
 pub mod reload;
 pub mod resources;
 pub mod signals;
+pub mod successor;
+pub mod supervisor;
 pub mod takeover;
 pub mod tcp_sockets;
 

@@ -63,6 +63,11 @@ impl Reloader {
         Self { args, metrics, config, resources, listeners, of_workers, started, resume }
     }
 
+    /// Returns whether an option has changed, by the last reload, that needs a restart.
+    pub fn needs_restart(&self) -> bool {
+        !self.kept(&self.config).is_empty()
+    }
+
     /// Returns the certificates in use.
     pub fn certificates(&self) -> &Certificates {
         &self.resources.certificates
@@ -107,11 +112,8 @@ impl Reloader {
         self.resources = resources;
         config.flags.warn_of_conflicts();
         config.warn_of_paths();
-        let mut kept = self.changed(&config.options);
-        if !listener::have_same_addresses(&listeners, &cli.listen) {
-            kept.push("--listen".to_owned());
-        }
         self.listeners = listeners;
+        let kept = self.kept(&config);
         self.config = Arc::new(config);
         Ok(Reloaded { workers, tcp, kept })
     }
@@ -144,7 +146,16 @@ impl Reloader {
         Ok((workers.collect::<anyhow::Result<_>>()?, resources.tcp_config(cli)?))
     }
 
-    /// Options that need a new start, besides listeners.
+    /// Options that a configuration changes and that need a new start.
+    fn kept(&self, config: &Config) -> Vec<String> {
+        let mut kept = self.changed(&config.options);
+        if !listener::have_same_addresses(&self.listeners, &config.flags.listen) {
+            kept.push("--listen".to_owned());
+        }
+        kept
+    }
+
+    /// The same besides listeners.
     fn changed(&self, wanted: &BTreeMap<String, Vec<OsString>>) -> Vec<String> {
         let changed = wanted.iter().filter(|(name, value)| self.started.get(*name) != Some(value));
         let changed = changed.map(|(name, _)| name.as_str());

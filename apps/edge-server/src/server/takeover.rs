@@ -32,6 +32,7 @@ use anyhow::bail;
 use anyhow::Context;
 use log::warn;
 use rustix::net;
+use rustix::net::sockopt;
 use rustix::net::RecvAncillaryBuffer;
 use rustix::net::RecvAncillaryMessage;
 use rustix::net::RecvFlags;
@@ -43,6 +44,7 @@ use crate::acme::AcmeHandle;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::server::supervisor::Supervisor;
 use crate::tcp::listeners;
 use crate::tcp::TcpHandle;
 use crate::telemetry::admin::socket::SecondName;
@@ -141,6 +143,7 @@ pub struct TakeoverState {
     pub tcp_sockets: Vec<OwnedFd>,
     pub tcp: Option<TcpHandle>,
     pub acme: AcmeHandle,
+    pub supervisor: Supervisor,
 
     pub commands: Arc<CommandSender>,
     pub health: Health,
@@ -212,6 +215,13 @@ impl OldProcess {
     pub fn generation(&self) -> u8 {
         let older = self.workers.first().and_then(|worker| worker.older.first());
         older.map_or(0, |old_process| old_process.generation)
+    }
+
+    /// Returns its process ID, if it has started this process.
+    pub fn parent(&self) -> Option<u32> {
+        let id = sockopt::socket_peercred(&self.stream).ok()?.pid.as_raw_nonzero();
+        let parent = rustix::process::getppid()?.as_raw_nonzero();
+        (id == parent).then(|| id.get().cast_unsigned())
     }
 
     /// Tells it to stop reading: the new process is about to.
@@ -357,6 +367,10 @@ impl TakeoverState {
         }
         if let Some(Err(e)) = self.admin.as_ref().map(|admin| admin.take_back()) {
             warn!("{e:#}");
+        }
+        self.supervisor.set_silent(false);
+        if !self.health.is_draining() {
+            self.supervisor.ready();
         }
     }
 }

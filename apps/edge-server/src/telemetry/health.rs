@@ -74,6 +74,11 @@ impl Health {
         self.0.handed_over.store(handed_over, Ordering::Relaxed);
     }
 
+    /// Returns whether another process serves.
+    pub fn is_handed_over(&self) -> bool {
+        self.0.handed_over.load(Ordering::Relaxed)
+    }
+
     /// Returns the readiness.
     pub fn readiness(&self) -> HealthState {
         let has = |flag: &AtomicBool| flag.load(Ordering::Relaxed);

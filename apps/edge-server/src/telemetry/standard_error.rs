@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::fcntl_setfl;
 use rustix::fs::OFlags;
-use rustix::io::dup;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::pipe_with;
 use rustix::pipe::PipeFlags;
 use rustix::stdio::dup2_stderr;
@@ -37,7 +37,7 @@ impl StandardError {
     ///
     /// The process has no free file descriptors, or the system cannot start a thread.
     pub fn detach() -> io::Result<Self> {
-        let original = dup(io::stderr())?;
+        let original = fcntl_dupfd_cloexec(io::stderr(), 0)?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         // Lines are shorter than what a pipe takes as a whole or not at all.
         fcntl_setfl(&writer, OFlags::NONBLOCK)?;
@@ -55,6 +55,17 @@ impl StandardError {
         thread::Builder::new().name("stderr".into()).spawn(forward)?;
         dup2_stderr(writer)?;
         Ok(Self { original, end })
+    }
+}
+
+impl StandardError {
+    /// Returns a duplicate of the original, for another process.
+    ///
+    /// # Errors
+    ///
+    /// The process has no free file descriptors.
+    pub fn original(&self) -> io::Result<OwnedFd> {
+        self.original.try_clone()
     }
 }
 

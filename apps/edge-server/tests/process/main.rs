@@ -23,6 +23,7 @@ mod restarts;
 mod resuming;
 mod serving;
 mod store_faults;
+mod supervisor;
 mod support;
 mod takeover;
 mod takeover_search;

@@ -37,7 +37,7 @@ const NAPS_MAX: usize = 1500;
 type Check = fn(&EdgeNode, &str);
 
 /// Checks of the operations' effects.
-const EFFECTS: [(&str, Check); 26] = [
+const EFFECTS: [(&str, Check); 27] = [
     ("Check the configuration", |node, command| {
         assert_eq!(node.run(command), "ok\n");
         node.edit("resume-share = 1", "resume-share = 2");
@@ -58,6 +58,19 @@ const EFFECTS: [(&str, Check); 26] = [
         assert_eq!(home(&mut client), "home", "on a connection that was there");
         client.close();
         assert!(old.end().0.success());
+    }),
+    ("Have the server restart itself, without interruption", |node, command| {
+        let (mut old, address) = node.server();
+        let mut client = UdpClient::connect(address);
+        let said = node.run(command);
+        assert!(said.starts_with("restarted; process "), "{said}");
+        let new = node.admin("stats")["pid"].to_string();
+        assert!(new != old.id().to_string() && said.contains(&new), "{said}");
+        for client in [&mut client, &mut UdpClient::connect(address)] {
+            assert_eq!(home(client), "home");
+        }
+        node.run("edge-server admin /run/edge/admin.sock stop");
+        old.wait_for("serving again");
     }),
     ("Go back to the old server, while it drains", |node, command| {
         let (mut old, address) = node.server();

@@ -58,6 +58,14 @@ pub trait Controls: Send + Sync {
     /// One line that says why not.
     fn reopen(&self) -> anyhow::Result<()>;
 
+    /// Has a new process take over, or only if a new program or an option needs that. Returns its
+    /// process ID.
+    ///
+    /// # Errors
+    ///
+    /// It does not, and this process serves on.
+    fn restart(&self, only_if_needed: bool) -> anyhow::Result<Option<u32>>;
+
     /// Has the cache forget responses. Returns how many there were.
     ///
     /// # Errors
@@ -294,6 +302,7 @@ impl Pages for AdminSocket {
                 Ok(()) => Page::ok("reopened"),
                 Err(e) => Page::unprocessable(format!("{e:#}")),
             },
+            ("POST", "/restart") => self.restart(request),
             ("POST", "/rollback") => match self.controls.roll_back() {
                 Ok(()) => Page::ok("rolling back"),
                 Err(e) => Page::unprocessable(format!("{e:#}")),
@@ -308,9 +317,10 @@ impl Pages for AdminSocket {
             }
             ("POST", "/log") => set_log(request),
             ("POST", "/purge") => self.purge(request),
-            (_, "/reload" | "/reopen" | "/rollback" | "/drain" | "/stop" | "/purge") => {
-                Page::method_not_allowed("use POST")
-            }
+            (
+                _,
+                "/reload" | "/reopen" | "/restart" | "/rollback" | "/drain" | "/stop" | "/purge",
+            ) => Page::method_not_allowed("use POST"),
             ("GET" | "HEAD", "/log") => Page::ok(process_log::filter()),
             ("GET" | "HEAD", "/stats") => Page::json(&self.stats()),
             ("GET" | "HEAD", "/connections") => self.connections(request),
@@ -318,8 +328,8 @@ impl Pages for AdminSocket {
             _ => match self.server.page(request) {
                 page if page.status.starts_with("404") => Page::not_found(
                     "not found; GET /metrics, /healthz, /readyz, /stats, /connections, \
-                     /certificates or /log, POST /reload, /reopen, /rollback, /drain, /stop, \
-                     /purge?target=all or /log?filter=debug",
+                     /certificates or /log, POST /reload, /reopen, /restart, /rollback, /drain, \
+                     /stop, /purge?target=all or /log?filter=debug",
                 ),
                 page => page,
             },
@@ -344,6 +354,15 @@ impl AdminSocket {
         match self.controls.reload() {
             Ok(outcome) => Page::ok(outcome.to_string()),
             Err(e) => Page::unprocessable(format!("{e:#}")),
+        }
+    }
+
+    fn restart(&self, request: &AdminRequest) -> Page {
+        let only_if_needed = request.parameter("if-needed").is_some();
+        match self.controls.restart(only_if_needed) {
+            Ok(Some(id)) => Page::ok(format!("restarted; process {id} serves")),
+            Ok(None) => Page::ok("nothing needs a restart"),
+            Err(e) => Page::unprocessable(format!("cannot restart: {e:#}")),
         }
     }
 
@@ -459,6 +478,11 @@ mod tests {
 
         fn reopen(&self) -> anyhow::Result<()> {
             bail!("no --access-log")
+        }
+
+        fn restart(&self, only_if_needed: bool) -> anyhow::Result<Option<u32>> {
+            ensure!(only_if_needed, "the new process has ended");
+            Ok(None)
         }
 
         fn purge(&self, target: &PurgeTarget) -> anyhow::Result<usize> {
@@ -580,6 +604,9 @@ mod tests {
             ("GET", "/stop", "405"),
             ("GET", "/reopen", "405"),
             ("POST", "/reopen", "422"),
+            ("GET", "/restart", "405"),
+            ("POST", "/restart", "422"),
+            ("POST", "/restart?if-needed=1", "200"),
             ("GET", "/rollback", "405"),
             ("POST", "/rollback", "422"),
             ("POST", "/metrics", "405"),
