@@ -113,7 +113,7 @@ pub struct OriginLease {
 /// Reason why a request has no response.
 pub enum SendError {
     /// It has the request if nothing of that was sent.
-    Failed(TrySendError<Request<OriginContent>>),
+    Failed(Box<TrySendError<Request<OriginContent>>>),
 
     /// The upstream allows no stream.
     NoStreams,
@@ -350,7 +350,7 @@ impl OriginLease {
                 }
             }
         };
-        sent.map_err(SendError::Failed)
+        sent.map_err(|e| SendError::Failed(Box::new(e)))
     }
 
     /// Gives the connection back after the whole of a response.

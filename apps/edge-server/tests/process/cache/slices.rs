@@ -1,11 +1,14 @@
 //! Long responses that are kept in slices.
 
+use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use super::body_of;
 use super::brief;
@@ -65,7 +68,14 @@ pub fn part(head: &str, fields: &str, body: &[u8]) -> Vec<Act> {
 
 /// Starts an origin with films of the length that their target names.
 fn film_origin() -> ScriptedOrigin {
-    ScriptedOrigin::start_by_head(|head| part(head, HEAD, &body_of(target_of(head))))
+    let bodies = Mutex::new(HashMap::<String, Arc<Vec<u8>>>::new());
+    ScriptedOrigin::start_by_head(move |head| {
+        let target = target_of(head);
+        let mut bodies = bodies.lock().unwrap();
+        let body = bodies.entry(target.to_owned()).or_insert_with(|| body_of(target).into());
+        let body = Arc::clone(body);
+        part(head, HEAD, &body)
+    })
 }
 
 /// Returns the ranges of requests for a target, in their order.
@@ -376,6 +386,7 @@ fn response_longer_than_the_memory_goes_out_in_bounded_memory() {
         .collect();
     while clients.iter().any(|client| !client.is_finished()) {
         assert!(metrics::read(metrics_at, "edge_server_cache_bytes") <= 4_000_000);
+        thread::sleep(Duration::from_millis(50));
     }
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert!(server.stop().success());
