@@ -153,8 +153,8 @@ mod tests {
         assert_eq!(of("path.change = [{ at_ms = 9, rate_mbps = 10 }]", ""), steady);
         assert!(of("path.swing = { rate_share = 0.1 }", "") < steady);
         assert!(of("path.swing = { rtt_share = 0.1 }", "") < steady);
-        assert!(of("path.handover = { every_ms = 9, rate_share = 0.1 }", "") < steady);
-        assert!(of("path.handover = { every_ms = 9, rtt_share = 0.1 }", "") < steady);
+        assert!(of("path.handover = { every_ms = 900, rate_share = 0.1 }", "") < steady);
+        assert!(of("path.handover = { every_ms = 900, rtt_share = 0.1 }", "") < steady);
         assert!(of("", "access_mbps = 10") > steady);
         assert!(of("", "extra_rtt_ms = 10") > steady);
         assert!(of("", "mode = \"careful-resume\"\nsaved.cwnd_bdp = 0.5") < steady);

@@ -4,7 +4,58 @@
 use super::verdict::Verdict;
 
 /// How the rule begins, and why it is missed.
-const KNOWN_MISSES: &[(&str, &str)] = &[];
+const KNOWN_MISSES: &[(&str, &str)] = &[
+    (
+        "buffers: in all, Careful Resume loses",
+        "objects of ten BDP over a buffer of a quarter or half a BDP: growth after the jump overshoots by \
+         up to a third of a BDP more than slow start does. From a buffer of one BDP on nothing is lost.",
+    ),
+    (
+        "swinging: by 0.2 RTTs",
+        "the mean is below the limit, and its interval reaches beyond it where a swing takes 12 RTTs: how \
+         long a download takes depends on the phase in which it begins.",
+    ),
+    (
+        "swinging: by 0.3 RTTs",
+        "the mean is below the limit, and its interval reaches beyond it where a swing takes 1.7 RTTs: how \
+         long a download takes depends on the phase in which it begins.",
+    ),
+    (
+        "random paths, steady: Careful Resume loses at most",
+        "each mean is below the limit; that of Reno with 0.85 BDP saved or more, of some 45 paths, has an \
+         interval that reaches beyond it. A mean over all that was saved hid this.",
+    ),
+    (
+        "random paths, steady: Careful Resume takes at most 1.05 of what it takes unrestrained",
+        "where less than 0.55 BDP is saved, soft growth after the jump costs 4 to 8 %, and gains where \
+         more is: a mean over all that was saved hid this.",
+    ),
+    (
+        "random paths, jittery: Careful Resume loses at most",
+        "each mean is below the limit; of the 36 to 61 paths of a range, intervals of seven reach beyond \
+         it. A mean over all that was saved hid this.",
+    ),
+    (
+        "neighbours: background flows lose",
+        "beside a flow of 200 ms, the mean is below the limit, and the interval of 60 seeds reaches beyond \
+         it.",
+    ),
+    (
+        "ecn-neighbours: background flows lose",
+        "BBR2 among BBR2: the mean is below the limit, and the interval of 40 seeds is wider than the \
+         limit.",
+    ),
+    (
+        "P6, LEO: conditions are found",
+        "random loss spreads the times: medians of 20 seeds have intervals of a quarter and more. With \
+         five seeds one of 81 conditions came close by chance.",
+    ),
+    (
+        "P7, terrestrial: conditions are found",
+        "the closest conditions are 10 % off, and more at the end of the interval. With five seeds one of \
+         24 conditions came closer by chance.",
+    ),
+];
 
 /// Reports the known misses among some verdicts as such.
 pub fn mark(verdicts: Vec<Verdict>) -> Vec<Verdict> {

@@ -231,7 +231,8 @@ fn settings_of_a_flow_slow_it_down() {
 
 #[test]
 fn handovers_interrupt_a_download() {
-    let mut scenario = geo("slow-start", "slow_start_exit = 'none'\nobject_bytes = 60_000_000");
+    let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
+    scenario.flows[0].object_bytes = Some(60_000_000);
     let plain = first(&scenario);
     scenario.path.handover = Some(crate::scenario::Handover {
         every_ms: 4000.0,
