@@ -166,7 +166,7 @@ printf '[Service]\nWatchdogSec=3\n' >"$tree/etc/systemd/system/edge@.service.d/w
 inside systemctl daemon-reload
 inside systemctl start edge@b
 until_so "edge@a ends" differs edge@a ActiveState active
-inside kill -STOP "$(property edge@b MainPID)"
+inside systemctl kill --signal=SIGSTOP edge@b
 until_so "the watchdog restarts the server" differs edge@b NRestarts 0
 until_so "the server serves again" serves
 say "a second instance takes over, and a stuck one is restarted"
