@@ -18,6 +18,18 @@ setup: ## Install what a build needs (as root, system packages by apt)
 build: setup quiche ## Build the release binaries, in target/release
 	cargo build --workspace --release $(LOCKED)
 
+deb: build ## Make Debian's package, and one of debug files, in target/packages; ARCH, PROGRAMS and others: scripts/stage.sh
+	@sh scripts/deb.sh
+
+dist: build ## Make a tarball of the programs and what belongs to them, with checksums, in target/packages
+	@sh scripts/dist.sh
+
+testbed: build ## Download over an emulated path between Docker containers, by docker/testbed/.env, with a report in results/; ENV_FILE names other parameters
+	@sh scripts/testbed.sh
+
+docker-image: ## Build the image of edge-server in Docker, or from built programs: PROGRAMS=target/release
+	@sh scripts/docker-image.sh
+
 speedtest: build ## Compare slow start with Careful Resume, real processes; ARGS='--help' shows more
 	target/release/speed-test --out results $(ARGS)
 
@@ -109,6 +121,12 @@ test-cache-load: setup quiche ## Load the cache with 2,000 clients for twice fiv
 
 test-units: ## Does systemd take the unit of packages/, and is its exposure at most 1.6? (seconds)
 	@sh scripts/test-units.sh
+
+test-deb: ## Install, upgrade under load, remove and purge Debian's package in a fresh Debian that systemd-nspawn boots (as root, minutes); PROGRAMS=target/debug packs other programs
+	@sh scripts/test-deb.sh
+
+test-docker: ## Build the image from built programs (PROGRAMS=target/release), and run it in a Docker engine that the script starts if none runs (as root)
+	@sh scripts/test-docker.sh
 
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)

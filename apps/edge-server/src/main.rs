@@ -23,6 +23,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
+use clap::Command;
+use clap::CommandFactory;
+use command_line::generated;
 use command_line::OnOff;
 use command_line::EXIT_FAILED;
 use command_line::EXIT_USAGE;
@@ -45,6 +48,7 @@ use crate::server::admin_client;
 use crate::server::check;
 use crate::server::control::Control;
 use crate::server::ech_keys_command;
+use crate::server::probe;
 use crate::server::reload::Reloader;
 use crate::server::resources::Resources;
 use crate::server::signals;
@@ -91,6 +95,12 @@ fn main() -> ExitCode {
     if args.get(1).is_some_and(|command| command == "ech-keys") {
         return ech_keys_command::main(&args[1..]);
     }
+    if args.get(1).is_some_and(|command| command == "probe") {
+        return probe::main(&args[1..]);
+    }
+    if let Some(stop) = generated(&args, complete_command) {
+        return PROGRAM.stop(&stop);
+    }
     let config = match config::parse(&args) {
         Ok(config) => Arc::new(config),
         Err(stop) => return PROGRAM.stop(&stop),
@@ -112,6 +122,16 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<ConfigError>() { EXIT_USAGE } else { EXIT_FAILED })
         }
     }
+}
+
+/// Returns the command line with the commands that are not the server.
+fn complete_command() -> Command {
+    let server = Cli::command().args_conflicts_with_subcommands(true);
+    server.subcommands([
+        admin_client::AdminCli::command().name("admin"),
+        ech_keys_command::EchKeysCli::command().name("ech-keys"),
+        probe::ProbeCli::command().name("probe"),
+    ])
 }
 
 /// Raises the limit of open files as far as permitted: the default of most systems is meant for

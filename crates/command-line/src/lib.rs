@@ -8,8 +8,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use clap::Command;
 use clap::Parser;
 use clap::ValueEnum;
+
+mod generate;
 
 /// Exit code: the program failed.
 pub const EXIT_FAILED: u8 = 1;
@@ -52,11 +55,24 @@ pub enum Stop {
 ///
 /// # Errors
 ///
-/// The command line is invalid, or asks for help or the version.
+/// The command line is invalid, or asks for help, the version, or what packages install.
 pub fn parse<C: Parser>(
     args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<C, Stop> {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    if let Some(stop) = generated(&args, C::command) {
+        return Err(stop);
+    }
     C::try_parse_from(args).map_err(|e| Stop::new::<C>(&e))
+}
+
+/// Returns what a command line of `--generate man|bash|zsh|fish` asks for, or `None` if it is another
+/// one. [`parse()`] looks itself.
+pub fn generated(args: &[OsString], command: impl FnOnce() -> Command) -> Option<Stop> {
+    Some(match generate::text(args, command)? {
+        Ok(text) => Stop::Print(text),
+        Err(line) => Stop::Usage(line),
+    })
 }
 
 /// Parses a share from 0 to 1, as clap's value parser.
@@ -191,11 +207,11 @@ mod tests {
         listen: Option<SocketAddr>,
 
         #[command(subcommand)]
-        command: Command,
+        command: ExampleCommand,
     }
 
     #[derive(Debug, PartialEq, Eq, Subcommand)]
-    enum Command {
+    enum ExampleCommand {
         Run { from: String, to: String },
     }
 
@@ -206,7 +222,7 @@ mod tests {
     #[test]
     fn valid_command_line_is_parsed() {
         let cli = parse_words("example --count 3 run a b").unwrap();
-        let run = Command::Run { from: "a".to_owned(), to: "b".to_owned() };
+        let run = ExampleCommand::Run { from: "a".to_owned(), to: "b".to_owned() };
         assert_eq!((cli.count, cli.command), (Some(3), run));
     }
 
@@ -224,6 +240,29 @@ mod tests {
         ] {
             let stop = parse_words(line).unwrap_err();
             assert!(matches!(&stop, Stop::Print(said) if said.contains(text)), "{line}: {stop}");
+        }
+    }
+
+    #[test]
+    fn manual_and_completions_name_options_and_commands() {
+        for (form, texts) in [
+            ("man", [".TH example 1", "\\-\\-count", ".SH \"EXAMPLE RUN\"", "<\\fIFROM\\fR>"]),
+            ("bash", ["_example()", "--count", "run)", "--seed"]),
+            ("zsh", ["#compdef example", "--count=", "(run)", "--seed="]),
+            ("fish", ["complete -c example", "-l count", "-a \"run\"", "-l seed"]),
+        ] {
+            let stop = parse_words(&format!("example --generate {form}")).unwrap_err();
+            let Stop::Print(said) = stop else { panic!("{form}: {stop}") };
+            for text in texts {
+                assert!(said.contains(text), "{form}: no {text} in {said}");
+            }
+        }
+        for line in ["example --generate", "example --generate pdf", "example --generate man 1"] {
+            let stop = parse_words(line).unwrap_err();
+            assert_eq!(
+                stop,
+                Stop::Usage("--generate takes one of man, bash, zsh, fish".to_owned())
+            );
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod acme;
 pub mod controller;
+mod environment;
 pub mod file;
 mod file_errors;
 mod foreign_writers;
@@ -743,6 +744,7 @@ fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
 /// The command line is invalid, or asks for help or the version.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Config, Stop> {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    add_environment(&mut args, std::env::vars_os()).map_err(Stop::Usage)?;
     // Errors are reported below, after the file has added its options.
     let given = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
         Ok(given) => given,
@@ -771,6 +773,30 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
     config.check_acme().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
+}
+
+/// Adds the options of the environment, except those that the command line has.
+fn add_environment(
+    args: &mut Vec<OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<(), String> {
+    let options: Vec<Arg> = Cli::command().get_arguments().cloned().collect();
+    let variables = environment::arguments(variables, &options)?;
+    if variables.is_empty() {
+        return Ok(());
+    }
+    // Other errors, and help, are for later.
+    let given = Cli::command().disable_help_flag(true).disable_version_flag(true);
+    let given = given.ignore_errors(true).try_get_matches_from(&*args).unwrap_or_default();
+    for (variable, more) in variables {
+        validate(&more).map_err(|e| format!("{variable}: {e}"))?;
+        let name = more.first().and_then(|argument| argument.to_str()?.strip_prefix("--"));
+        let name = name.map(|argument| argument.split('=').next().unwrap_or(argument).to_owned());
+        if name.is_some_and(|name| !is_on_command_line(&name, &given)) {
+            args.splice(1..1, more);
+        }
+    }
+    Ok(())
 }
 
 fn options_of(matches: &ArgMatches) -> BTreeMap<String, Vec<OsString>> {
@@ -852,6 +878,30 @@ mod tests {
 
     fn parse_words(line: &str) -> Result<Config, Stop> {
         parse(line.split(' '))
+    }
+
+    #[test]
+    fn environment_wins_over_the_file_and_the_command_line_over_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("edge.toml");
+        let toml = "[server]\nlisten = '[::]:1'\nroot = 'file'\nworkers = 1\ncc = 'reno'";
+        std::fs::write(&file, toml).unwrap();
+        let variable =
+            |(name, value): (&str, &str)| (format!("EDGE_SERVER_{name}").into(), value.into());
+        let parsed = |line: &str, variables: &[(&str, &str)]| {
+            let mut args = line.split(' ').map(OsString::from).collect();
+            let config = ("CONFIG", file.to_str().unwrap());
+            let variables = variables.iter().copied().chain([config]).map(variable);
+            add_environment(&mut args, variables)?;
+            parse(args).map_err(|stop| stop.to_string())
+        };
+        let variables = [("ROOT", "environment"), ("WORKERS", "2"), ("LISTEN", "[::]:2\n[::]:3")];
+        let Config { flags, .. } = parsed("edge-server --workers 3", &variables).unwrap();
+        assert_eq!((flags.root, flags.workers), ("environment".into(), Some(3)));
+        assert_eq!((flags.listen.len(), flags.listen[1].to_string()), (2, "[::]:3".into()));
+        assert_eq!(flags.cc, CongestionController::Reno);
+        let error = parsed("edge-server", &[("WORKERS", "none")]).unwrap_err();
+        assert!(error.starts_with("EDGE_SERVER_WORKERS: ") && error.contains("'none'"), "{error}");
     }
 
     #[test]

@@ -22,8 +22,9 @@ whether a reload applies a change.
 <!-- Written by `make options` from apps/edge-server/src/config; edit the texts there. -->
 
 Set an option on the command line, or under the same name in the table `[server]` of the
-[configuration file](content.md#the-configuration-file), shown here as TOML. The command line
-wins. \"Reload\" means that SIGHUP [applies a change](operation.md#reload); any other option needs a
+[configuration file](content.md#the-configuration-file), shown here as TOML, or as a variable of
+the environment: `EDGE_SERVER_IDLE_TIMEOUT` is `--idle-timeout`. Variables win over the file, and the command line over
+both. \"Reload\" means that SIGHUP [applies a change](operation.md#reload); any other option needs a
 restart, which [need not interrupt anything](operation.md#hot-restart).
 ";
 

@@ -42,7 +42,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Prints the response. Exit codes: 0 done, 1 failed, 2 bad usage.
 #[derive(Debug, Parser)]
 #[command(name = "edge-server admin", bin_name = "edge-server admin")]
-struct AdminCli {
+pub struct AdminCli {
     /// The socket that --admin names
     socket: PathBuf,
 

@@ -21,7 +21,7 @@ use crate::quic::ech_config::EchKey;
 /// usage.
 #[derive(Debug, Parser)]
 #[command(name = "edge-server ech-keys", bin_name = "edge-server ech-keys")]
-struct EchKeysCli {
+pub struct EchKeysCli {
     /// File of the key and its configuration, PEM; a new one is readable by its owner alone
     file: PathBuf,
 

@@ -5,6 +5,7 @@ pub mod admin_client;
 pub mod check;
 pub mod control;
 pub mod ech_keys_command;
+pub mod probe;
 pub mod reload;
 pub mod resources;
 pub mod signals;

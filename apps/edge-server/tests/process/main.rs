@@ -18,6 +18,7 @@ mod limits;
 mod operations;
 mod origin;
 mod own_state;
+mod probe;
 mod reloading;
 mod restarts;
 mod resuming;
