@@ -117,7 +117,7 @@ fn report_of_some_chapters_is_refused_in_one_line() {
         sim(&format!("report --evaluation {} --out {}", results.display(), page.display()));
     let said = text(&result.stderr);
     assert_eq!(result.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("sim: no results of grid, objects, "), "{said}");
+    assert!(said.starts_with("sim: no results of live, nothing-saved, grid, objects, "), "{said}");
     assert!(said.ends_with(": the report needs the results of sim run --all\n"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
@@ -169,7 +169,7 @@ fn short_scenario_with_a_trace_becomes_a_page() {
     assert!(title("Lost packets") && title("Fairness") && title("Runs over time"));
     // Four of all runs, and five of the first run in each mode.
     assert_eq!(html.matches("<svg").count(), 4 + 2 * 5);
-    assert!(html.contains("--seed 1 --runs 1") && html.contains("lines of schema 2"));
+    assert!(html.contains("--seed 1 --runs 1") && html.contains("lines of schema 3"));
     assert_eq!(html, draw(), "the same seeds give the same page");
 
     let results = page.with_extension("jsonl");
