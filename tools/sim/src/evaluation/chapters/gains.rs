@@ -35,7 +35,8 @@ pub fn loss_row(name: String, pair: &Pair) -> Vec<String> {
     };
     let before = |f: &FlowOutcome| f.dropped_before_validated_packets.unwrap_or(0) as f64;
     let after = |f: &FlowOutcome| {
-        f.dropped_before_validated_packets.map_or(0.0, |before| (f.dropped_packets - before) as f64)
+        f.dropped_before_validated_packets
+            .map_or(0.0, |before| f.dropped_packets as f64 - before as f64)
     };
     vec![
         name,
