@@ -35,6 +35,13 @@ const AUTHORITIES: &str = "SSL_CERT_FILE";
 const AUTHORITIES_OF_SYSTEM: [&str; 2] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
+/// Errors of a handshake: alerts of TLS (RFC 9001, 4.8; RFC 8446, 6), and a server that refuses
+/// (RFC 9000, 20.1).
+const BAD_CERTIFICATE: u64 = 0x100 + 42;
+const CERTIFICATE_EXPIRED: u64 = 0x100 + 45;
+const UNKNOWN_CA: u64 = 0x100 + 48;
+const CONNECTION_REFUSED: u64 = 2;
+
 /// Most bytes of a packet, and of what stands before a header's end.
 const PACKET_BYTES_MAX: usize = 1500;
 const HEADER_BYTES_MAX: usize = 16 * 1024;
@@ -86,8 +93,15 @@ pub fn main(args: &[OsString]) -> ExitCode {
 fn parse_url(text: &str) -> Result<Uri, String> {
     let wanted = "write it as https://HOST[:PORT]/PATH or http://HOST[:PORT]/PATH";
     let url: Uri = text.parse().map_err(|e| format!("{e}; {wanted}"))?;
-    match (url.scheme_str(), url.authority().map(|authority| authority.as_str().contains('@'))) {
-        (Some("http" | "https"), Some(false)) => Ok(url),
+    let Some(authority) = url.authority().filter(|authority| !authority.as_str().contains('@'))
+    else {
+        return Err(wanted.to_owned());
+    };
+    // A port that is none reads as if there were none.
+    let has_port = authority.as_str().len() > authority.host().len();
+    match (url.scheme_str(), url.port_u16()) {
+        (_, None | Some(0)) if has_port => Err("the port is a number from 1 to 65535".to_owned()),
+        (Some("http" | "https"), _) => Ok(url),
         _ => Err(wanted.to_owned()),
     }
 }
@@ -269,10 +283,22 @@ fn status(
 
 fn reason_of_end(connection: &quiche::Connection) -> String {
     if let Some(error) = connection.local_error() {
-        let reason = String::from_utf8_lossy(&error.reason).into_owned();
-        return format!("the handshake has failed (0x{:x}) {reason}", error.error_code);
+        return match error.error_code {
+            UNKNOWN_CA => "the certificate is of an unknown authority; name its file by \
+                           SSL_CERT_FILE, or add --insecure"
+                .to_owned(),
+            BAD_CERTIFICATE => {
+                "the certificate is not for this name; write one of its names, or add --insecure"
+                    .to_owned()
+            }
+            CERTIFICATE_EXPIRED => "the certificate has expired; renew it".to_owned(),
+            code => format!("the handshake has failed (0x{code:x})"),
+        };
     }
     match connection.peer_error() {
+        Some(error) if error.error_code == CONNECTION_REFUSED => {
+            "the server takes no new connections: it ends, or has as many as it may have".to_owned()
+        }
         Some(error) => format!("the server has closed the connection (0x{:x})", error.error_code),
         None => "no response in time".to_owned(),
     }

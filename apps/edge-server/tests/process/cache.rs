@@ -6,6 +6,7 @@ mod invalidations;
 mod slices;
 mod tiers;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -287,7 +288,12 @@ fn stale_response_is_validated_or_used_if_allowed() {
             ],
         ),
     ]);
-    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    let (mut server, address, metrics_at) = serve(dir.path(), origin.address, "");
+    let requests = Cell::new(0);
+    let get = |path: &str| {
+        requests.set(requests.get() + 1);
+        get(address, path, &[])
+    };
     for (name, status, text, cache_status) in [
         ("etag", 200, "one", "fwd=stale; fwd-status=304; stored"),
         ("changed", 200, "two", "fwd=stale; stored"),
@@ -298,8 +304,8 @@ fn stale_response_is_validated_or_used_if_allowed() {
         ("swr", 200, "one", "hit; detail=stale-while-revalidate"),
     ] {
         let path = format!("/app/{name}");
-        expect(&get(address, &path, &[]), 200, "one", "fwd=uri-miss; stored");
-        let second = get(address, &path, &[]);
+        expect(&get(&path), 200, "one", "fwd=uri-miss; stored");
+        let second = get(&path);
         match cache_status {
             "" => assert_eq!(brief(&second), (status, text.to_owned(), String::new()), "{name}"),
             _ => expect(&second, status, text, cache_status),
@@ -308,10 +314,16 @@ fn stale_response_is_validated_or_used_if_allowed() {
         let has = |field| value(&fields, field).is_some();
         assert!(name != "etag" || has("x-old") && has("x-new"), "{fields:?}");
     }
-    expect(&get(address, "/app/etag", &[]), 200, "one", "hit");
-    wait_until("the response is fetched again", || {
-        brief(&get(address, "/app/swr", &[])).1 == "two"
+    expect(&get("/app/etag"), 200, "one", "hit");
+    wait_until("the response is fetched again", || brief(&get("/app/swr")).1 == "two");
+    // What was fetched for later requests is none of them.
+    let results = ["failed", "hit", "stale", "revalidated", "miss", "uncacheable"].map(|result| {
+        metrics::read(
+            metrics_at,
+            &format!("edge_server_cache_requests_total{{result=\"{result}\"}}"),
+        )
     });
+    assert_eq!((results.iter().sum(), results[0]), (requests.get(), 1), "{results:?}");
     let conditions = origin.requests("/app/etag")[1].clone();
     assert!(conditions.contains("if-none-match: \"a\"\r\n"), "{conditions}");
     assert!(server.stop().success());

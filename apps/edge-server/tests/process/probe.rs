@@ -21,8 +21,10 @@ fn probe_tells_by_its_exit_code_whether_a_server_responds() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("index.html"), "home").unwrap();
     certify(dir.path(), "www.example.org");
+    certify(dir.path(), "another");
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (cert, key) = (file("www.example.org.pem"), file("www.example.org.key"));
+    let another = file("another.pem");
     let args = ["--cert", &cert, "--key", &key, "--metrics", "127.0.0.1:0"];
     let (mut server, address) = serve(dir.path(), &args);
     let metrics = format!("http://{}", server.metrics_address());
@@ -41,10 +43,14 @@ fn probe_tells_by_its_exit_code_whether_a_server_responds() {
         (format!("{by_address}/none"), &["--insecure"], "", 1, "status 404"),
         (format!("{by_address}/"), &[], &cert, 1, "certificates are for names"),
         ("https://www.example.org/".into(), &here, &cert, 0, "200\n"),
-        ("https://other.example.org/".into(), &here, &cert, 1, "the handshake has failed"),
+        ("https://other.example.org/".into(), &here, &cert, 1, "is not for this name"),
+        ("https://www.example.org/".into(), &here, &another, 1, "of an unknown authority"),
         ("https://www.example.org/".into(), &here, "/none", 1, "cannot read /none"),
         ("ftp://www.example.org/".into(), &[], "", 2, "write it as https://"),
         ("www.example.org".into(), &[], "", 2, "write it as https://"),
+        ("http://127.0.0.1:91000/".into(), &[], "", 2, "the port is a number from 1 to 65535"),
+        ("https://127.0.0.1:0/".into(), &[], "", 2, "the port is a number from 1 to 65535"),
+        ("http://[::1]:/".into(), &[], "", 2, "the port is a number from 1 to 65535"),
     ] {
         let (found, printed, said) = one(&url, more, authorities);
         let shown = [printed, said.clone()].concat();

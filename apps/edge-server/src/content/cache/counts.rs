@@ -39,12 +39,15 @@ pub enum CacheResult {
 
     /// The cache was not asked.
     Bypass,
+
+    /// There was no response, not even a stale one.
+    Failed,
 }
 
 impl CacheResult {
     /// Names of the results in metrics, in their order.
-    const NAMES: [&str; 7] =
-        ["hit", "stale", "revalidated", "miss", "collapsed", "uncacheable", "bypass"];
+    const NAMES: [&str; 8] =
+        ["hit", "stale", "revalidated", "miss", "collapsed", "uncacheable", "bypass", "failed"];
 
     /// Counts a request.
     pub fn count(self) {

@@ -73,12 +73,32 @@ pub struct CacheFetch {
 
     /// What the client says of caching.
     pub directives: CacheDirectives,
+
+    /// Whether it is for later requests, and counts as none.
+    pub is_background: bool,
 }
 
 impl CacheFetch {
     /// Returns whether it is for one request alone, and ends with its client.
     pub fn is_own(&self) -> bool {
         self.mode != FetchMode::Shared
+    }
+
+    /// Returns one for later requests, as a response is stale.
+    pub fn in_background(&self) -> Self {
+        Self { mode: FetchMode::Shared, is_background: true, ..self.clone() }
+    }
+
+    /// Returns whether the client wants what is kept or nothing (RFC 9111, 5.2.1.7).
+    pub fn wants_kept(&self) -> bool {
+        self.directives.has("only-if-cached")
+    }
+
+    /// Counts the request.
+    pub fn count(&self, result: CacheResult) {
+        if !self.is_background {
+            result.count();
+        }
     }
 
     /// Fetches the response to a request.
@@ -92,10 +112,16 @@ impl CacheFetch {
         mut request: Request<OriginContent>,
     ) -> OriginResult {
         vary::normalize(request.headers_mut());
-        match self.answer_with_kept(&source, &request).await? {
-            Some(answer) => Ok(ForwardReply::Cached(answer)),
-            None => self.fetch(source, request).await,
+        let is_background = self.is_background;
+        let result = match self.answer_with_kept(&source, &request).await {
+            Ok(Some(answer)) => Ok(ForwardReply::Cached(answer)),
+            Ok(None) => self.fetch(source, request).await,
+            Err(error) => Err(error),
+        };
+        if result.is_err() && !is_background {
+            CacheResult::Failed.count();
         }
+        result
     }
 
     /// Fetches the response, as what is kept may not be used.
@@ -104,6 +130,10 @@ impl CacheFetch {
         source: FetchSource,
         request: Request<OriginContent>,
     ) -> OriginResult {
+        if self.wants_kept() && !self.is_background {
+            let found = self.find_on_disk(&source, &request).await?;
+            return found.map(ForwardReply::Cached).ok_or(OriginError::NotKept);
+        }
         if self.is_own() {
             if let Some(answer) = self.find_on_disk(&source, &request).await? {
                 return Ok(ForwardReply::Cached(answer));
@@ -123,7 +153,7 @@ impl CacheFetch {
                     CacheStatus { forward: Some(self.reason), is_collapsed: true, ..status };
                 match self.answer(&source, &request, response, status).await? {
                     Some(answer) => {
-                        CacheResult::Collapsed.count();
+                        self.count(CacheResult::Collapsed);
                         Ok(ForwardReply::Cached(answer))
                     }
                     None => self.fetch_own(&source, request).await,
@@ -212,7 +242,7 @@ impl CacheFetch {
             return Ok(None);
         }
         let answer = self.answer(source, request, found, CacheStatus::default()).await?;
-        answer.iter().for_each(|_| CacheResult::Hit.count());
+        answer.iter().for_each(|_| self.count(CacheResult::Hit));
         Ok(answer)
     }
 
@@ -229,13 +259,16 @@ impl CacheFetch {
         self.kept = disk_fetch::read(&self.cache, &self.settings, &self.key, headers).await;
         let Some(kept) = self.kept.clone() else { return Ok(None) };
         self.reason = ForwardReason::Stale;
+        if self.wants_kept() && kept.slices.is_some() {
+            return Ok(None);
+        }
         let usability = usability(&kept.freshness, &self.directives, clock::wall_now());
         if !matches!(usability, Usability::Usable | Usability::MaxStale) {
             return Ok(None);
         }
         let answer = self.answer(source, request, kept, CacheStatus::default()).await?;
         match answer {
-            Some(_) => CacheResult::Hit.count(),
+            Some(_) => self.count(CacheResult::Hit),
             None => (self.kept, self.reason) = (None, ForwardReason::UriMiss),
         }
         Ok(answer)
@@ -335,7 +368,7 @@ impl CacheFetch {
         if answer.is_none() && !is_sliced {
             return Err(gone());
         }
-        answer.iter().for_each(|_| CacheResult::Revalidated.count());
+        answer.iter().for_each(|_| self.count(CacheResult::Revalidated));
         Ok(answer)
     }
 
@@ -426,7 +459,7 @@ impl CacheFetch {
         let fill = Fill { cache, key, kept, writer, bytes_max, reserved, disk_mark };
         let Fetched { response, permit, .. } = *fetched;
         tokio::spawn(fill.run(response, source.origin.body_time, permit));
-        CacheResult::Miss.count();
+        self.count(CacheResult::Miss);
         Ok(answer)
     }
 
@@ -466,7 +499,7 @@ impl CacheFetch {
         let detail = Some("stale-if-error");
         let status = CacheStatus { forward_status, detail, ..CacheStatus::forwarded(self.reason) };
         let answer = self.answer(source, request, Arc::clone(kept), status).await.ok()??;
-        CacheResult::Stale.count();
+        self.count(CacheResult::Stale);
         Some(answer)
     }
 
@@ -486,7 +519,7 @@ impl CacheFetch {
         method: &Method,
         source: &FetchSource,
     ) -> ForwardReply {
-        CacheResult::Uncacheable.count();
+        self.count(CacheResult::Uncacheable);
         let Fetched { response, permit, .. } = *fetched;
         let (mut response, rest) = deliver(method, response);
         let status = CacheStatus::forwarded(self.reason).value(None);

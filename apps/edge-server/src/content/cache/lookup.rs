@@ -28,7 +28,7 @@ pub enum CacheLookup {
     /// The cache is not asked.
     Bypass(ForwardReason),
 
-    /// There is none, and the client wants no other (RFC 9111, 5.2.1.7).
+    /// There is none, also not on disk, and the client wants no other (RFC 9111, 5.2.1.7).
     OnlyIfCached,
 }
 
@@ -55,7 +55,16 @@ pub fn look_up(
         _ => FetchMode::Shared,
     };
     let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
-    let mut fetch = CacheFetch { cache, settings, key, mode, reason, kept: None, directives };
+    let mut fetch = CacheFetch {
+        cache,
+        settings,
+        key,
+        mode,
+        reason,
+        kept: None,
+        directives,
+        is_background: false,
+    };
     if let Some(kept) = kept {
         let usability = usability(&kept.freshness, &fetch.directives, wall_now);
         fetch.reason = match usability {
@@ -67,10 +76,12 @@ pub fn look_up(
             return hit;
         }
     }
-    match fetch.directives.has("only-if-cached") {
-        true => CacheLookup::OnlyIfCached,
-        false => CacheLookup::Fetch(fetch),
+    let may_be_on_disk = fetch.kept.is_none() && fetch.cache.disk().is_some();
+    if fetch.wants_kept() && !may_be_on_disk {
+        CacheResult::Failed.count();
+        return CacheLookup::OnlyIfCached;
     }
+    CacheLookup::Fetch(fetch)
 }
 
 /// Returns the answer with what is kept, if it may be used. One in slices takes a thread that can fetch them.
@@ -84,7 +95,7 @@ fn hit(usability: Usability, fetch: &CacheFetch) -> Option<CacheLookup> {
     let answer = CacheAnswer::new(fetch.kept.clone()?, status)?;
     result.count();
     let is_due = detail.is_some() && !fetch.cache.flights.has(&fetch.key);
-    let again = is_due.then(|| CacheFetch { mode: FetchMode::Shared, ..fetch.clone() });
+    let again = is_due.then(|| fetch.in_background());
     Some(CacheLookup::Hit(answer, again))
 }
 

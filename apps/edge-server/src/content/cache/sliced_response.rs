@@ -80,11 +80,11 @@ impl CacheFetch {
             return Ok(None);
         };
         match answer.status.forward {
-            Some(_) => CacheResult::Miss.count(),
-            None => result.count(),
+            Some(_) => self.count(CacheResult::Miss),
+            None => self.count(result),
         }
         if detail.is_some() && !self.cache.flights.has(&self.key) {
-            let again = Self { mode: FetchMode::Shared, ..self.clone() };
+            let again = self.in_background();
             drop(tokio::spawn(again.fetch(source.clone(), copy_of(request))));
         }
         Ok(Some(answer))
@@ -179,7 +179,7 @@ impl CacheFetch {
         let slice_key = layout.key(key, index);
         let bytes = range.end - range.start;
         let (_, reader) = keep_slice(cache, &slice_key, fetched, bytes, is_stored, source)?;
-        CacheResult::Miss.count();
+        self.count(CacheResult::Miss);
         let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
         let slices = self.slices_of(source, request, &head, layout);
         Some(sliced_answer(slices, Some((index, reader)), status))

@@ -33,6 +33,9 @@ pub enum OriginError {
 
     /// The request asks for another protocol, such as WebSocket.
     Upgrade,
+
+    /// The client wants what the cache has, which is nothing. The origin was not asked.
+    NotKept,
 }
 
 /// Outcome of a request.
@@ -58,7 +61,8 @@ impl OriginError {
     pub fn status(&self) -> u16 {
         match self {
             Self::Unreachable(_) | Self::Malformed(_) => 502,
-            Self::Timeout => 504,
+            // RFC 9111, 5.2.1.7.
+            Self::Timeout | Self::NotKept => 504,
             Self::Content { is_too_long: true } => 413,
             Self::Content { is_too_long: false } => 400,
             Self::Busy => 503,
@@ -74,7 +78,7 @@ impl OriginError {
             Self::Unreachable(_) => OriginOutcome::Unreachable,
             Self::Timeout => OriginOutcome::Timeout,
             Self::Malformed(_) => OriginOutcome::Malformed,
-            Self::Content { .. } => OriginOutcome::Cancelled,
+            Self::Content { .. } | Self::NotKept => OriginOutcome::Cancelled,
             Self::Busy => OriginOutcome::Busy,
             Self::Loop => OriginOutcome::Loop,
             Self::Upgrade => OriginOutcome::Upgrade,
@@ -87,6 +91,7 @@ impl fmt::Display for OriginError {
         match self {
             Self::Unreachable(why) => write!(f, "cannot connect: {why}"),
             Self::Timeout => write!(f, "no response in time"),
+            Self::NotKept => write!(f, "nothing is kept"),
             Self::Malformed(why) => write!(f, "no valid response: {why}"),
             Self::Content { .. } => {
                 write!(f, "the content of the request is too long, or breaks off")

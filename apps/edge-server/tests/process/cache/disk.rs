@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use super::brief;
 use super::expect;
 use super::get;
 use super::origin_of;
@@ -41,6 +42,9 @@ fn confirmed_response_is_fresh_after_a_restart() {
     wait_until("it is written again", || has("max-age=3600"));
     server.kill();
     let (mut server, address) = serve_with(dir.path(), origin.address, "", &more);
+    let only_kept = [("cache-control", "only-if-cached")];
+    expect(&get(address, "/app/a", &only_kept), 200, &body, "hit");
+    assert_eq!(brief(&get(address, "/app/none", &only_kept)).0, 504);
     expect(&get(address, "/app/a", &[]), 200, &body, "hit");
     assert_eq!(origin.requests("/app/a").len(), 2);
     assert!(server.stop().success());
