@@ -47,13 +47,7 @@ pub fn look_up(
     let (kept, has_others) = cache.get(&key, request);
     let reason = if has_others { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
     let directives = directives_of(request, settings);
-    let mode = match request.method {
-        Method::Head => FetchMode::Head,
-        // Others would wait for a response that they do not get.
-        _ if directives.has("no-store") || cache.is_unshared(&key, now) => FetchMode::Own,
-        _ => FetchMode::Shared,
-    };
-    let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
+    let (cache, settings, mode) = (Arc::clone(cache), Arc::clone(settings), FetchMode::Shared);
     let mut fetch = CacheFetch { cache, settings, key, mode, reason, kept: None, directives };
     if let Some(kept) = kept {
         let usability = usability(&kept.freshness, &fetch.directives, wall_now);
@@ -66,9 +60,21 @@ pub fn look_up(
             return hit;
         }
     }
+    fetch.mode = mode_of(&fetch, request, now);
     match fetch.directives.has("only-if-cached") {
         true => CacheLookup::OnlyIfCached,
         false => CacheLookup::Fetch(fetch),
+    }
+}
+
+/// Returns who gets the response that is fetched for a request.
+fn mode_of(fetch: &CacheFetch, request: &Request<'_>, now: Instant) -> FetchMode {
+    let CacheFetch { cache, key, directives, .. } = fetch;
+    match request.method {
+        Method::Head => FetchMode::Head,
+        // Others would wait for a response that they do not get.
+        _ if directives.has("no-store") || cache.is_unshared(key, now) => FetchMode::Own,
+        _ => FetchMode::Shared,
     }
 }
 
