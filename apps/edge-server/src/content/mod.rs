@@ -542,7 +542,9 @@ impl VirtualHost {
 
     /// Changes the fields of an origin's response as the rules for its path say.
     fn with_rules(&self, mut response: Response, request: &Request<'_>) -> Response {
-        if let Some(url_path) = UrlPath::parse(request.split_target().0) {
+        let has_rules = self.rules.has_fields(true);
+        let (path, _) = request.split_target();
+        if let Some(url_path) = has_rules.then(|| UrlPath::parse(path)).flatten() {
             let path = url_path.decoded();
             self.rules.change(&mut response.fields, &path, true);
             response.is_without_alt_svc = self.rules.unset_alt_svc(&path, true);

@@ -12,6 +12,9 @@ const GLOB: [char; 5] = ['*', '?', '[', '{', '\\'];
 pub struct PathPattern {
     text: String,
     matcher: GlobMatcher,
+
+    /// What all paths begin with that it matches, if it matches all that do.
+    start: Option<String>,
 }
 
 impl PathPattern {
@@ -30,7 +33,10 @@ impl PathPattern {
         let glob = glob.map_err(|e| anyhow::anyhow!("{kind}: path = '{path}': {}", e.kind()))?;
         let starts = text.starts_with('/') || text.starts_with("**");
         ensure!(starts, "{kind}: path = '{path}': begin with / or **/");
-        Ok(Self { matcher: glob.compile_matcher(), text })
+        let start =
+            text.strip_suffix("**").filter(|start| start.starts_with('/') && start.ends_with('/'));
+        let start = start.filter(|start| !start.contains(GLOB)).map(str::to_owned);
+        Ok(Self { matcher: glob.compile_matcher(), text, start })
     }
 
     /// Returns the pattern of all that is below what this one matches.
@@ -44,7 +50,10 @@ impl PathPattern {
 
     /// Returns whether it matches a path.
     pub fn is_match(&self, path: &str) -> bool {
-        self.matcher.is_match(path)
+        match &self.start {
+            Some(start) => path.starts_with(start.as_str()),
+            None => self.matcher.is_match(path),
+        }
     }
 
     /// Returns the one path that it matches, unless it may match others.
@@ -80,6 +89,21 @@ pub fn never_matches(path: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pattern_of_all_below_matches_as_a_glob_does() {
+        for text in ["/a/**", "/**", "/a b/c/**", "/a*/**", "/a", "**"] {
+            let pattern = PathPattern::new("x", text).unwrap();
+            for path in ["/", "/a", "/a/", "/a/b", "/a/b/\n", "/a b/c/", "/a b/cd", "/ab/c", "/A/b"]
+            {
+                assert_eq!(
+                    pattern.is_match(path),
+                    pattern.matcher.is_match(path),
+                    "{text} {path:?}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn pattern_that_matches_no_path_is_refused() {

@@ -301,7 +301,7 @@ fn local_path(location: &str) -> Option<String> {
 
 /// Percent-encodes a path.
 pub fn encode(path: &str) -> String {
-    utf8_percent_encode(path, PATH_ENCODED).to_string()
+    Cow::from(utf8_percent_encode(path, PATH_ENCODED)).into_owned()
 }
 
 fn is_text(mime: &str) -> bool {

@@ -18,7 +18,7 @@ impl UrlPath {
     /// Parses an absolute URL path. Returns `None` if it is malformed or contains `..`.
     pub fn parse(path: &str) -> Option<Self> {
         let encoded = path.strip_prefix('/')?;
-        let mut relative = PathBuf::new();
+        let mut relative = String::with_capacity(encoded.len());
         let mut folder = true;
         for segment in encoded.split('/') {
             if !is_well_encoded(segment) {
@@ -31,10 +31,15 @@ impl UrlPath {
                 ".." => return None,
                 // An encoded slash would be part of a file name, which cannot contain one.
                 name if name.contains(['/', '\\', '\0']) => return None,
-                name => relative.push(name),
+                name => {
+                    if !relative.is_empty() {
+                        relative.push('/');
+                    }
+                    relative.push_str(name);
+                }
             }
         }
-        Some(Self { relative, folder })
+        Some(Self { relative: relative.into(), folder })
     }
 
     /// Returns whether it leads through a private dot file.
@@ -44,8 +49,14 @@ impl UrlPath {
 
     /// Returns the decoded path.
     pub fn decoded(&self) -> String {
-        let end = if self.folder && !self.relative.as_os_str().is_empty() { "/" } else { "" };
-        format!("/{}{end}", self.relative.display())
+        let relative = self.relative.to_string_lossy();
+        let mut decoded = String::with_capacity(relative.len() + 2);
+        decoded.push('/');
+        decoded.push_str(&relative);
+        if self.folder && !relative.is_empty() {
+            decoded.push('/');
+        }
+        decoded
     }
 }
 

@@ -4,7 +4,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::io::Read;
+use std::io::Take;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::net::TcpStream;
@@ -42,9 +45,9 @@ const CERTIFICATE_EXPIRED: u64 = 0x100 + 45;
 const UNKNOWN_CA: u64 = 0x100 + 48;
 const CONNECTION_REFUSED: u64 = 2;
 
-/// Most bytes of a packet, and of what stands before a header's end.
+/// Most bytes of a packet, and of the header sections of responses.
 const PACKET_BYTES_MAX: usize = 1500;
-const HEADER_BYTES_MAX: usize = 16 * 1024;
+const HEADER_BYTES_MAX: u64 = 16 * 1024;
 
 /// Flow-control window: what comes of the body is not read.
 const WINDOW: u64 = 1 << 20;
@@ -158,17 +161,45 @@ fn probe_tcp(url: &Uri, address: SocketAddr, deadline: Instant) -> anyhow::Resul
         format!("GET {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
     stream.set_write_timeout(Some(left(deadline)?))?;
     stream.write_all(request.as_bytes())?;
-    let mut response = Vec::new();
-    let mut piece = [0; 1024];
-    while !response.contains(&b'\n') && response.len() < HEADER_BYTES_MAX {
-        stream.set_read_timeout(Some(left(deadline)?))?;
-        let length = stream.read(&mut piece)?;
-        ensure!(length > 0, "the server has closed the connection without a response");
-        response.extend_from_slice(&piece[..length]);
+    let mut reader = BufReader::new(stream).take(HEADER_BYTES_MAX);
+    loop {
+        let status = read_status(&mut reader, deadline)?;
+        // An interim response stands before the one that counts.
+        if status >= 200 {
+            return Ok(status);
+        }
     }
-    let line = response.strip_prefix(b"HTTP/1.").and_then(|line| line.get(2..5));
-    let status = line.and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
-    status.context("the response is no HTTP/1.1; for HTTP/3, write https://")
+}
+
+/// Reads the header section of a response over HTTP/1.1. Returns its status.
+fn read_status(reader: &mut Take<BufReader<TcpStream>>, deadline: Instant) -> anyhow::Result<u16> {
+    let mut status = None;
+    loop {
+        reader.get_ref().get_ref().set_read_timeout(Some(left(deadline)?))?;
+        let mut line = Vec::new();
+        reader.read_until(b'\n', &mut line)?;
+        ensure!(!line.is_empty(), "the server has closed the connection without a response");
+        let line = line.trim_ascii_end();
+        match status {
+            Some(status) if line.is_empty() || status >= 200 => return Ok(status),
+            Some(_) => (),
+            None => {
+                status = Some(
+                    status_of(line)
+                        .context("the response is no HTTP/1.1; for HTTP/3, write https://")?,
+                )
+            }
+        }
+    }
+}
+
+/// Returns the status that a status line has (RFC 9112, 4).
+fn status_of(line: &[u8]) -> Option<u16> {
+    let rest = line.strip_prefix(b"HTTP/1.")?.get(1..)?.strip_prefix(b" ")?;
+    let (digits, rest) = rest.split_at_checked(3)?;
+    let is_whole = rest.first().is_none_or(|next| *next == b' ');
+    let status = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (is_whole && (100..600).contains(&status)).then_some(status)
 }
 
 fn probe_quic(cli: &ProbeCli, address: SocketAddr, deadline: Instant) -> anyhow::Result<u16> {

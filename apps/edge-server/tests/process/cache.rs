@@ -210,6 +210,32 @@ fn waiting_requests_share_nothing_that_is_to_be_validated() {
     assert!(server.stop().success());
 }
 
+#[test]
+fn head_forgets_what_has_changed_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |etag: &str, length: usize| {
+        let head = format!(
+            "200 OK\r\ncache-control: max-age=0\r\netag: \"{etag}\"\r\ncontent-length: {length}"
+        );
+        vec![Act::Send(format!("HTTP/1.1 {head}\r\n\r\n").into_bytes())]
+    };
+    let one = reply("200 OK\r\ncache-control: max-age=0\r\netag: \"a\"", "one");
+    let origin = origin_of(&[
+        ("same", &[one.clone(), of("a", 3), vec![Act::Close]]),
+        ("other", &[one.clone(), of("b", 3), vec![Act::Close]]),
+        ("longer", &[one, of("a", 4), vec![Act::Close]]),
+    ]);
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    for (name, status) in [("same", 200), ("other", 502), ("longer", 502)] {
+        let path = format!("/app/{name}");
+        expect(&get(address, &path, &[]), 200, "one", "fwd=uri-miss; stored");
+        let head = over_http3(address, "HEAD", &path, &[]);
+        assert_eq!(brief(&head), (200, String::new(), "edge-server; fwd=stale".to_owned()));
+        assert_eq!(brief(&get(address, &path, &[])).0, status, "{name}");
+    }
+    assert!(server.stop().success());
+}
+
 // By a date of whole seconds, a response that is fresh for one second may be stale as it arrives.
 #[test]
 fn waiting_requests_share_what_is_fresh_for_a_moment() {

@@ -44,8 +44,8 @@ use self::origin::OriginRequests;
 const DEAD_PART: f64 = 0.1;
 const FAILING_PART: f64 = 0.05;
 
-/// Time in which requests end that have waited for an error.
-const SETTLING_TIME: Duration = Duration::from_millis(500);
+/// Part of the interval after that in which requests may still get errors: they have waited for one that failed.
+const SETTLING_PART: f64 = 0.25;
 
 /// Interval of looks at memory and disk.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -228,9 +228,8 @@ fn run_outages(
         origin.go_on();
         thread::sleep(interval.mul_f64(FAILING_PART));
         origin.requests.is_failing.store(false, Ordering::SeqCst);
-        let to = wall_us();
-        let strict_from = to + SETTLING_TIME.as_micros() as u64;
-        origin.requests.strict_from.store(strict_from, Ordering::SeqCst);
+        let to = wall_us() + interval.mul_f64(SETTLING_PART).as_micros() as u64;
+        origin.requests.strict_from.store(to, Ordering::SeqCst);
         context.judge.add_outage(Outage::Origin, Span { from, to });
         let next = from + interval.as_micros() as u64;
         while wall_us() < next && !is_over() {

@@ -1,8 +1,11 @@
 //! Health checks by the program itself: `edge-server probe`.
 
 use std::fs;
+use std::io::Read;
+use std::io::Write;
 use std::net::TcpListener;
 use std::net::UdpSocket;
+use std::thread;
 
 use crate::support::certify::certify;
 use crate::support::process::serve;
@@ -61,6 +64,31 @@ fn probe_tells_by_its_exit_code_whether_a_server_responds() {
     for url in [format!("{metrics}/readyz"), format!("{by_address}/")] {
         let (code, _, said) = one(&url, &["--insecure"], "");
         assert!(code == 1 && said.contains("nobody listens there"), "{said}");
+    }
+}
+
+#[test]
+fn probe_waits_for_the_final_response_over_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    for (response, code, text) in [
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 X\r\n\r\n", 1, "status 503"),
+        ("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.0 204\r\n\r\n", 0, "204"),
+        ("HTTP/1.1 100 Continue\r\n\r\n", 1, "without a response"),
+        ("HTTP/1.1 000 X\r\n\r\n", 1, "no HTTP/1.1"),
+        ("HTTP/1.1 2000 X\r\n\r\n", 1, "no HTTP/1.1"),
+        ("SSH-2.0-x\r\n", 1, "no HTTP/1.1"),
+    ] {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 1000]).unwrap();
+                stream.write_all(response.as_bytes()).unwrap();
+            });
+            let (found, printed, said) = probe(&[&url], "");
+            let shown = [printed, said].concat();
+            assert!(found == code && shown.contains(text), "{response}: {found}, {shown}");
+        });
     }
 }
 

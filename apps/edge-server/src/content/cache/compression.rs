@@ -1,5 +1,5 @@
 //! Compression of responses that are kept, and that their origin has not compressed. What is passed on
-//! alone is not: it may have secrets of one client, which its length would tell.
+//! alone, or kept for one client, is not: it may have secrets, which its length would tell.
 
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::freshness::value;
@@ -13,8 +13,11 @@ use crate::http::content_coding::Coding;
 use crate::http::request::Request;
 
 /// Fields of content that is to stay as it is.
-const FIXED_BY: [&str; 5] =
-    ["content-encoding", "content-range", "content-digest", "content-md5", "digest"];
+const FIXED_BY: [&str; 6] =
+    ["content-encoding", "content-range", "content-digest", "repr-digest", "content-md5", "digest"];
+
+/// Fields of a request that tell who its client is.
+const IDENTITIES: [&str; 2] = ["authorization", "cookie"];
 
 /// Compressor of all hosts, and what of a host it is for.
 #[derive(Clone, Copy)]
@@ -33,6 +36,7 @@ impl AnswerCompression<'_> {
         let may_be_transformed = !values(&kept.fields, "cache-control").any(has_no_transform);
         !is_fixed
             && may_be_transformed
+            && !is_for_one_client(kept)
             && length.is_some_and(|length| self.policy.applies_to(content_type, length))
     }
 
@@ -48,6 +52,12 @@ impl AnswerCompression<'_> {
         let length = kept.body.whole_length().filter(|_| !accepted.is_empty())?;
         self.compressor.find(&CompressionSource::Body(&kept.body, length), &accepted)
     }
+}
+
+/// Returns whether others have other content, by who they are.
+fn is_for_one_client(kept: &CachedResponse) -> bool {
+    let names = values(&kept.fields, "vary").flat_map(|line| line.split(','));
+    names.map(str::trim).any(|name| IDENTITIES.iter().any(|own| name.eq_ignore_ascii_case(own)))
 }
 
 fn has_no_transform(line: &str) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http_body::Body as _;
 use hyper::header::HeaderValue;
+use hyper::header::CONTENT_LENGTH;
 use hyper::header::RANGE;
 use hyper::Method;
 use hyper::Request;
@@ -410,7 +411,9 @@ impl CacheFetch {
                 Ok(ForwardReply::Cached(answer))
             }
             Err(fetched) => {
-                self.forget_older(fetched.head.status);
+                if self.mode != FetchMode::Head || !self.is_kept_current(&fetched) {
+                    self.forget_older(fetched.head.status);
+                }
                 Ok(self.deliver(fetched, request.method(), source))
             }
         }
@@ -501,6 +504,17 @@ impl CacheFetch {
         let answer = self.answer(source, request, Arc::clone(kept), status).await.ok()??;
         self.count(CacheResult::Stale);
         Some(answer)
+    }
+
+    /// Returns whether a response to a HEAD may be about what is kept (RFC 9111, 4.3.5).
+    fn is_kept_current(&self, fetched: &Fetched) -> bool {
+        let Some(kept) = &self.kept else { return false };
+        let length = fetched.response.response.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let is_as_long = length.zip(kept.body.length()).is_none_or(|(own, kept)| own == kept);
+        is_as_long
+            && fetched.head.status == kept.status
+            && revalidation::is_about(&fetched.head.fields, kept)
     }
 
     /// Forgets what is kept, as there is a newer response that is not.

@@ -47,14 +47,7 @@ pub fn look_up(
     let (kept, has_others) = cache.get(&key, request);
     let reason = if has_others { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
     let directives = directives_of(request, settings);
-    let mode = match request.method {
-        Method::Head => FetchMode::Head,
-        // Others would wait for a response that they do not get.
-        _ if directives.has("no-store") || cache.is_unshared(&key, now) => FetchMode::Own,
-        _ if request.raw_values("authorization").next().is_some() => FetchMode::Own,
-        _ => FetchMode::Shared,
-    };
-    let (cache, settings) = (Arc::clone(cache), Arc::clone(settings));
+    let (cache, settings, mode) = (Arc::clone(cache), Arc::clone(settings), FetchMode::Shared);
     let mut fetch = CacheFetch {
         cache,
         settings,
@@ -76,12 +69,25 @@ pub fn look_up(
             return hit;
         }
     }
+    fetch.mode = mode_of(&fetch, request, now);
     let may_be_on_disk = fetch.kept.is_none() && fetch.cache.disk().is_some();
     if fetch.wants_kept() && !may_be_on_disk {
         CacheResult::Failed.count();
         return CacheLookup::OnlyIfCached;
     }
     CacheLookup::Fetch(fetch)
+}
+
+/// Returns who gets the response that is fetched for a request.
+fn mode_of(fetch: &CacheFetch, request: &Request<'_>, now: Instant) -> FetchMode {
+    let CacheFetch { cache, key, directives, .. } = fetch;
+    match request.method {
+        Method::Head => FetchMode::Head,
+        // Others would wait for a response that they do not get.
+        _ if directives.has("no-store") || cache.is_unshared(key, now) => FetchMode::Own,
+        _ if request.raw_values("authorization").next().is_some() => FetchMode::Own,
+        _ => FetchMode::Shared,
+    }
 }
 
 /// Returns the answer with what is kept, if it may be used. One in slices takes a thread that can fetch them.

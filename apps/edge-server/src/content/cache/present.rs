@@ -144,9 +144,9 @@ fn is_not_modified(kept: &CachedResponse, request: &Request<'_>) -> bool {
         });
     }
     let parse = |text| httpdate::parse_http_date(text).ok();
+    let Some(since) = request.value("if-modified-since").and_then(parse) else { return false };
     let modified = kept.last_modified().or(kept.date.as_deref()).and_then(parse);
-    let since = request.value("if-modified-since").and_then(parse);
-    modified.zip(since).is_some_and(|(modified, since)| modified <= since)
+    modified.is_some_and(|modified| modified <= since)
 }
 
 /// Returns whether a range of the response belongs to what the client has (RFC 9110, 13.1.5).

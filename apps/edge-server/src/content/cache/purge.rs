@@ -77,7 +77,9 @@ pub fn parts_of(key: &str) -> (&str, &str, &str) {
 
 /// Returns the key of a target at a host.
 pub fn key_of(authority: &str, target: &str) -> String {
-    format!("{}{target}", normalized(authority))
+    let mut key = normalized(authority);
+    key.push_str(target);
+    key
 }
 
 /// Returns the target that a reference has at a host, if it is one of that.

@@ -1,5 +1,7 @@
 //! Fetch of slices of a response that is kept: one request at the origin for all who need a slice.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +61,9 @@ pub struct ResponseSlices {
     /// Of the request, without conditions of its client.
     pub uri: Uri,
     pub headers: HeaderMap,
+
+    /// A slice could not be kept. What is fetched ahead would be fetched again.
+    pub keeps_none: AtomicBool,
 }
 
 /// Reason why there is no slice.
@@ -157,6 +162,7 @@ impl ResponseSlices {
         let credentials = credentials_of(&self.headers);
         let is_kept = !head.lacks_rules
             && storability::is_storable(200, &head.fields, credentials, &self.settings);
+        self.keeps_none.store(!is_kept, Ordering::Relaxed);
         keep_slice(&self.cache, key, fetched, range.end - range.start, is_kept, &self.source)
             .ok_or(SliceError::Changed)
     }
@@ -233,7 +239,8 @@ impl SliceSource for ResponseSlices {
 
     fn prefetch(self: Arc<Self>, index: u64) {
         let key = self.layout.key(&self.key, index);
-        if self.cache.flights.has(&key) || self.in_memory(&key).is_some() {
+        let is_of_use = !self.keeps_none.load(Ordering::Relaxed);
+        if !is_of_use || self.cache.flights.has(&key) || self.in_memory(&key).is_some() {
             return;
         }
         let runtime = self.source.origin.runtime;

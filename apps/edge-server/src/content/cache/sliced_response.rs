@@ -1,5 +1,6 @@
 //! Responses that are kept in slices: how they begin to be kept, and answers with them.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use http_body::Body as _;
@@ -140,6 +141,7 @@ impl CacheFetch {
             source: source.clone(),
             uri: request.uri().clone(),
             headers,
+            keeps_none: AtomicBool::default(),
         })
     }
 

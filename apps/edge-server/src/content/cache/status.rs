@@ -1,9 +1,13 @@
 //! Cache status of a response (RFC 9211), as clients and the access log have it.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Name of the cache.
 const NAME: &str = "edge-server";
+
+/// Initial capacity for a value: few are longer.
+const CAPACITY: usize = 48;
 
 /// Why a request went to the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,25 +76,25 @@ impl CacheStatus {
     /// Returns the value of the field. The response has been in the cache for `age` if that is known, and
     /// is fresh up to an age of `lifetime`.
     pub fn value(&self, times: Option<(Duration, Duration)>) -> String {
-        let mut value = NAME.to_owned();
+        let mut value = String::with_capacity(CAPACITY);
+        value.push_str(NAME);
         match self.forward {
-            Some(reason) => value.push_str(&format!("; fwd={}", reason.name())),
+            Some(reason) => value.extend(["; fwd=", reason.name()]),
             None => value.push_str("; hit"),
         }
         if let Some(status) = self.forward_status {
-            value.push_str(&format!("; fwd-status={status}"));
+            // A text takes all.
+            let _ = write!(value, "; fwd-status={status}");
         }
         if let Some((age, lifetime)) = times {
-            value.push_str(&format!("; ttl={}", lifetime.as_secs() as i64 - age.as_secs() as i64));
+            let _ = write!(value, "; ttl={}", lifetime.as_secs() as i64 - age.as_secs() as i64);
         }
-        for (is_so, name) in [(self.is_stored, "stored"), (self.is_collapsed, "collapsed")] {
+        for (is_so, name) in [(self.is_stored, "; stored"), (self.is_collapsed, "; collapsed")] {
             if is_so {
-                value.push_str(&format!("; {name}"));
+                value.push_str(name);
             }
         }
-        if let Some(detail) = self.detail {
-            value.push_str(&format!("; detail={detail}"));
-        }
+        value.extend(self.detail.map(|detail| ["; detail=", detail]).into_iter().flatten());
         value
     }
 }

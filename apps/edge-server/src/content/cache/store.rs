@@ -11,8 +11,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
+use foldhash::quality::RandomState;
 use quick_cache::sync::Cache;
-use quick_cache::DefaultHashBuilder;
 use quick_cache::Lifecycle;
 use quick_cache::OptionsBuilder;
 use quick_cache::Weighter;
@@ -53,7 +53,7 @@ const UNSLICED_TIME: Duration = Duration::from_secs(3600);
 
 /// Cache of the origins of all hosts.
 pub struct ResponseCache {
-    responses: Cache<Arc<str>, Variants, ByVariantBytes, DefaultHashBuilder, OutsideTheLock>,
+    responses: Cache<Arc<str>, Variants, ByVariantBytes, RandomState, OutsideTheLock>,
 
     /// Absent if responses are kept in memory alone.
     disk: OnceLock<Arc<DiskStore>>,
@@ -154,7 +154,7 @@ impl ResponseCache {
             .shards(shards as usize)
             .build()
             .expect("all that is needed is there");
-        let hasher = DefaultHashBuilder::default();
+        let hasher = RandomState::default();
         Self {
             responses: Cache::with_options(options, ByVariantBytes, hasher, OutsideTheLock),
             replacing: Mutex::default(),

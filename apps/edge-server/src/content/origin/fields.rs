@@ -136,8 +136,7 @@ pub fn to_origin(request: &Request<'_>, client: ForwardedClient) -> HeaderMap {
 /// Returns an authority in one spelling of all that are the same (RFC 9110, 4.2.3): what the origin gets
 /// is what the cache finds its response by.
 pub fn normalized(authority: &str) -> String {
-    let authority = authority.to_ascii_lowercase();
-    authority.strip_suffix(":443").map(str::to_owned).unwrap_or(authority)
+    authority.strip_suffix(":443").unwrap_or(authority).to_ascii_lowercase()
 }
 
 /// Returns whether a field of a request is forwarded as it is.

@@ -45,8 +45,10 @@ const REUSE_TIME: Duration = Duration::from_secs(1);
 /// Largest read from a connection of HTTP/1.1, in bytes.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Streams of a connection of HTTP/2 at a time.
+/// Streams of a connection of HTTP/2 at a time, and before the upstream has told how many it allows: others
+/// wait for that.
 const STREAMS_MAX: usize = 100;
+const STREAMS_AT_FIRST: usize = 1;
 
 /// The most that an upstream may send before more is wanted, in bytes: so much of each stream that those
 /// whose clients do not read leave room for all others.
@@ -208,7 +210,7 @@ impl OriginPool {
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .initial_max_send_streams(STREAMS_MAX)
+            .initial_max_send_streams(STREAMS_AT_FIRST)
             .max_header_list_size(FIELDS_BYTES_MAX)
             .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
             .keep_alive_interval(PING_INTERVAL)
@@ -217,11 +219,17 @@ impl OriginPool {
         let (allowed, streams_max) = watch::channel(STREAMS_MAX);
         // hyper reads settings in a task of its own, and does not tell of them.
         let mut look = interval(SETTINGS_INTERVAL);
+        let mut looks = 0;
         tokio::spawn(poll_fn(move |cx| {
-            while look.poll_tick(cx).is_ready() {}
+            while look.poll_tick(cx).is_ready() {
+                looks += 1;
+            }
             let polled = Pin::new(&mut connection).poll(cx);
             let most = connection.current_max_send_streams();
-            allowed.send_if_modified(|allowed| std::mem::replace(allowed, most) != most);
+            // The first look is at once.
+            if most != STREAMS_AT_FIRST || looks > 1 {
+                allowed.send_if_modified(|allowed| std::mem::replace(allowed, most) != most);
+            }
             polled
         }));
         let last_used = Mutex::new(clock::now());

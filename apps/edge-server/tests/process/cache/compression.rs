@@ -19,6 +19,8 @@ fn kept_text_is_sent_compressed_once_it_is() {
     let origin = origin_of(&[
         ("page", &with("max-age=60")),
         ("fixed", &with("max-age=60, no-transform")),
+        ("digest", &with("max-age=60\r\nrepr-digest: sha-256=:AAAA:")),
+        ("user", &with("max-age=60\r\nvary: Cookie")),
         ("passed", &with("no-store")),
     ]);
     let (mut server, address) = serve_with(dir.path(), origin.address, "", &[]);
@@ -27,6 +29,13 @@ fn kept_text_is_sent_compressed_once_it_is() {
         let (_, fields, _) = over_http3(address, "GET", path, &accept).unwrap();
         value(&fields, "content-encoding").map(str::to_owned)
     };
+    // Their turn would come before.
+    for path in ["fixed", "digest", "user"] {
+        assert_eq!(
+            (coding(&format!("/app/{path}")), coding(&format!("/app/{path}"))),
+            (None, None)
+        );
+    }
     wait_until("it is compressed", || coding("/app/page").is_some());
     for reply in over_all(address, "GET", "/app/page", &accept) {
         let (status, fields, body) = reply.unwrap();
@@ -44,7 +53,8 @@ fn kept_text_is_sent_compressed_once_it_is() {
         }
         assert!(value(&fields, "cache-status").is_some_and(|status| status.contains("hit")));
     }
-    for (path, fields) in [("page", &[][..]), ("fixed", &accept), ("passed", &accept)] {
+    let all = ["fixed", "digest", "user", "passed"].map(|path| (path, &accept[..]));
+    for (path, fields) in all.into_iter().chain([("page", &[][..])]) {
         for reply in over_all(address, "GET", &format!("/app/{path}"), fields) {
             let (_, fields, body) = reply.unwrap();
             assert!(body == text.as_bytes(), "{path}");

@@ -92,6 +92,22 @@ fn status_and_body(reply: &OriginReply) -> (u16, &[u8]) {
     (*status, body)
 }
 
+// They are not kept, as the response to a request with credentials does not say that others may have it.
+#[test]
+fn slices_for_one_client_are_fetched_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = film_origin();
+    let (mut server, address, _) = serve(dir.path(), origin.address, SETTINGS);
+    let path = "/app/film-1000000";
+    assert_eq!(status_and_body(&get(address, path, &[("range", "bytes=0-9")])).0, 206);
+    let whole = get(address, path, &[("authorization", "Basic eA==")]);
+    assert!(status_and_body(&whole) == (200, &body_of(path)[..]));
+    // Two may be fetched ahead before the first is known not to be kept.
+    let count = origin.requests(path).len();
+    assert!((16..=18).contains(&count), "{:?}", ranges(&origin, path));
+    assert!(server.stop().success());
+}
+
 #[test]
 fn long_response_is_fetched_in_the_slices_that_are_needed() {
     let dir = tempfile::tempdir().unwrap();

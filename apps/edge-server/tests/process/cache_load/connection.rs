@@ -6,8 +6,10 @@ use std::io;
 use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use boring::ssl::SslConnector;
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use http_body_util::Empty;
@@ -21,10 +23,15 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
 use super::http3::Http3Task;
-use crate::support::tcp_client::tls;
+use crate::support::tcp_client::configuration;
+use crate::support::tcp_client::connector;
 
 /// Requests at a time, where a version has several.
 const REQUESTS_MAX: usize = 4;
+
+/// TLS of all connections.
+static HTTP11: LazyLock<SslConnector> = LazyLock::new(|| connector(b"\x08http/1.1"));
+static HTTP2: LazyLock<SslConnector> = LazyLock::new(|| connector(b"\x02h2"));
 
 /// Version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +127,9 @@ impl LoadConnection {
         from: Ipv4Addr,
         server: SocketAddr,
     ) -> io::Result<Self> {
-        let protocols: &[u8] = match version {
-            LoadVersion::Http11 => b"\x08http/1.1",
-            LoadVersion::Http2 => b"\x02h2",
+        let connector = match version {
+            LoadVersion::Http11 => &HTTP11,
+            LoadVersion::Http2 => &HTTP2,
             LoadVersion::Http3 => {
                 return Ok(Self::Http3(Box::new(Http3Task::connect(from, server).await?)));
             }
@@ -130,7 +137,7 @@ impl LoadConnection {
         let socket = TcpSocket::new_v4()?;
         socket.bind((IpAddr::V4(from), 0).into())?;
         let stream = socket.connect(server).await?;
-        let stream = tokio_boring::connect(tls(protocols), "localhost", stream).await;
+        let stream = tokio_boring::connect(configuration(connector), "localhost", stream).await;
         let io = TokioIo::new(stream.map_err(|e| io::Error::other(e.to_string()))?);
         match version {
             LoadVersion::Http11 => {

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -28,6 +30,10 @@ const H3_REQUEST_REJECTED: u64 = 0x10b;
 const LIMITS: ClientLimits =
     ClientLimits { window_bytes: 4 << 20, idle_timeout: Duration::from_secs(60) };
 
+/// Settings of all connections: each would read the authorities of the system.
+static CONFIG: LazyLock<Mutex<quiche::Config>> =
+    LazyLock::new(|| Mutex::new(client_config_with(LIMITS)));
+
 /// Time without a packet after which a client asks whether the server is there.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
@@ -52,9 +58,11 @@ impl Http3Task {
         let local = socket.local_addr()?;
         let octets = from.octets();
         let id = [&octets[..], &local.port().to_be_bytes()].concat();
-        let mut config = client_config_with(LIMITS);
         let id = ConnectionId::from_ref(&id);
-        let connected = quiche::connect(Some("localhost"), &id, local, server, &mut config);
+        let connected = {
+            let mut config = CONFIG.lock().unwrap();
+            quiche::connect(Some("localhost"), &id, local, server, &mut config)
+        };
         let quic = connected.map_err(io::Error::other)?;
         let received = ReceivedResponses::default();
         let mut task =

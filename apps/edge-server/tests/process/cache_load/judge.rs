@@ -1,8 +1,6 @@
 //! Judgement of a load's responses: bytes, versions, errors, and requests that are lost.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -62,8 +60,16 @@ pub struct Judge {
     suspects: Mutex<Vec<Suspect>>,
     faults: Mutex<Vec<String>>,
 
-    /// Server and time of the last request for which an object was in the cache, by object.
-    kept: Vec<[AtomicU64; 2]>,
+    /// Last request for which an object was in the cache, by object.
+    kept: Vec<Mutex<KeptEvidence>>,
+}
+
+/// Request for which an object was in the cache.
+#[derive(Clone, Debug, Default)]
+struct KeptEvidence {
+    server: Option<u64>,
+    at: u64,
+    cache_status: String,
 }
 
 struct Suspect {
@@ -126,7 +132,9 @@ impl Judge {
             let is_excuse =
                 |(outage, own): &(Outage, Span)| excuses.contains(outage) && own.overlaps(span);
             if !outages.iter().any(is_excuse) {
-                faults.push(text.clone());
+                let before = outages.iter().map(|(_, own)| span.from.saturating_sub(own.to));
+                let before = before.filter(|us| *us > 0).min();
+                faults.push(format!("{text}, {before:?} us after an outage"));
             }
         }
         let more = faults.len().saturating_sub(FAULTS_MAX);
@@ -189,12 +197,11 @@ impl Judge {
         }
         self.check_age(exchange, object, version, &parts)?;
         let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
-        if let Some(server) =
-            exchange.server.filter(|_| is_kept && !cache_status.contains("detail"))
-        {
-            let [own, time] = &self.kept[exchange.request.object];
-            own.store(server, Ordering::SeqCst);
-            time.store(exchange.span.from, Ordering::SeqCst);
+        if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
+            let cache_status = cache_status.to_owned();
+            let (server, at) = (exchange.server, exchange.span.from);
+            let evidence = KeptEvidence { server, at, cache_status };
+            *self.kept[exchange.request.object].lock().unwrap() = evidence;
         }
         Ok(())
     }
@@ -251,12 +258,16 @@ impl Judge {
         self.suspect(text, span, &[Outage::Origin]);
         let [_, _, if_error] = object.policy.times();
         let is_covered = answer.status != 503 || object.policy.covers_errors();
-        let [own, time] = &self.kept[request.object];
-        let kept_for = span.to.saturating_sub(time.load(Ordering::SeqCst));
-        let is_kept = server == Some(own.load(Ordering::SeqCst))
+        let kept = self.kept[request.object].lock().unwrap().clone();
+        let kept_for = span.to.saturating_sub(kept.at);
+        let is_kept = kept.server.is_some()
+            && kept.server == server
             && kept_for < KEPT_TIME.min(if_error).as_micros() as u64;
         match is_kept && is_covered {
-            true => Err(format!("an error, and it was kept {kept_for} us before")),
+            true => Err(format!(
+                "{:?}, an error {kept_for} us after '{}'",
+                object.policy, kept.cache_status
+            )),
             false => Ok(()),
         }
     }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use super::catalogue::Catalogue;
 use super::client::LoadContext;
@@ -15,6 +17,10 @@ use super::origin::OriginRequests;
 use super::wall_us;
 use crate::support::process::server_command;
 use crate::support::process::Running;
+
+/// Patience with a server that drains: thousands of clients finish their requests first.
+const NAP: Duration = Duration::from_millis(10);
+const NAPS_MAX: usize = 12_000;
 
 /// What happens to the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +145,7 @@ impl LoadLine {
                 let begun = begin(Some(Outage::Restart));
                 let mut old = self.server.take().unwrap();
                 old.ask_to_drain();
-                assert!(old.end().0.success());
+                await_end(&mut old);
                 self.start_next();
                 end(begun);
             }
@@ -155,7 +161,7 @@ impl LoadLine {
                 if event == LoadEvent::TakeOverAndDrain {
                     old.ask_to_drain();
                 }
-                assert!(old.end().0.success());
+                await_end(&mut old);
                 origin.servers.fetch_sub(1, Ordering::SeqCst);
             }
         }
@@ -171,4 +177,15 @@ impl LoadLine {
     pub fn stop(&mut self) {
         assert!(self.server.take().unwrap().stop().success());
     }
+}
+
+/// Waits until a server has drained.
+fn await_end(server: &mut Running) {
+    for _ in 0..NAPS_MAX {
+        if server.has_ended() {
+            break;
+        }
+        thread::sleep(NAP);
+    }
+    assert!(server.end().0.success());
 }

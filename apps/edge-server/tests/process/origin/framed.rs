@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
@@ -31,8 +32,12 @@ pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
 pub const CANCEL: u32 = 8;
 
-/// Setting by which an origin allows no streams (RFC 9113, 6.5.2).
+/// Settings by which an origin allows no streams, or one (RFC 9113, 6.5.2).
 pub const NO_STREAMS: &[u8] = &[0, 3, 0, 0, 0, 0];
+const ONE_STREAM: &[u8] = &[0, 3, 0, 0, 0, 1];
+
+/// Time without frames after which an origin of one stream goes on.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// What an origin does once it has the header section of a request.
 #[derive(Clone, Debug)]
@@ -94,6 +99,53 @@ impl FramedOrigin {
         origin
     }
 
+    /// Starts one that says late that it allows one stream, and refuses others.
+    pub fn start_narrow() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = Self {
+            address: listener.local_addr().unwrap(),
+            requests: Arc::default(),
+            connections: Arc::default(),
+        };
+        let started = origin.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let origin = started.clone();
+                thread::spawn(move || origin.serve_one_by_one(stream));
+            }
+        });
+        origin
+    }
+
+    fn serve_one_by_one(&self, mut stream: TcpStream) -> Option<()> {
+        stream.read_exact(&mut [0; PREFACE_BYTES]).ok()?;
+        stream.set_read_timeout(Some(SILENCE)).ok()?;
+        let mut settings = Some(ONE_STREAM);
+        let mut open = None;
+        loop {
+            if let Ok(length) = stream.peek(&mut [0]) {
+                let (kind, flags, id, _) = read_frame(&mut stream).filter(|_| length > 0)?;
+                match (kind, flags & ACK) {
+                    (SETTINGS, 0) => write_frame(&mut stream, (SETTINGS, ACK, 0), b"")?,
+                    (HEADERS, _) if open.is_none() => open = Some(id),
+                    (HEADERS, _) => {
+                        self.act(&FrameAct::Reset(REFUSED_STREAM), id, &mut stream)?;
+                    }
+                    _ => (),
+                }
+                continue;
+            }
+            if let Some(settings) = settings.take() {
+                write_frame(&mut stream, (SETTINGS, 0, 0), settings)?;
+            }
+            if let Some(id) = open.take() {
+                for act in [FrameAct::Head(200, vec![]), FrameAct::Data("hello"), FrameAct::End] {
+                    self.act(&act, id, &mut stream)?;
+                }
+            }
+        }
+    }
+
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
@@ -111,13 +163,8 @@ impl FramedOrigin {
         stream.read_exact(&mut [0; PREFACE_BYTES]).ok()?;
         write_frame(&mut stream, (SETTINGS, 0, 0), settings)?;
         loop {
-            let mut head = [0; HEAD_BYTES];
-            stream.read_exact(&mut head).ok()?;
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            let mut payload = vec![0; length];
-            stream.read_exact(&mut payload).ok()?;
-            let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-            match (head[3], head[4] & ACK) {
+            let (kind, flags, id, payload) = read_frame(&mut stream)?;
+            match (kind, flags & ACK) {
                 (SETTINGS, 0) => write_frame(&mut stream, (SETTINGS, ACK, 0), b"")?,
                 (PING, 0) => write_frame(&mut stream, (PING, ACK, 0), &payload)?,
                 (HEADERS, _) => {
@@ -170,6 +217,16 @@ impl FramedOrigin {
 fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     [vec![0], text(name), text(value)].concat()
+}
+
+/// Returns the type, the flags, the stream and the payload of a frame.
+fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; HEAD_BYTES];
+    stream.read_exact(&mut head).ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).ok()?;
+    Some((head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload))
 }
 
 fn write_frame(

@@ -310,6 +310,20 @@ fn upstream_without_streams_costs_less_than_the_response_may_take() {
     assert!(server.stop().success());
 }
 
+// By the time that an upstream has told how many streams it allows, others have come.
+#[test]
+fn upstream_of_one_stream_is_sent_no_more() {
+    let origin = FramedOrigin::start_narrow();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, _) =
+        serve(dir.path(), origin.address, &prior_knowledge(origin.address));
+    let clients = [(); 6].map(|()| thread::spawn(move || over_all(address, "GET", "/h2/", &[])));
+    for got in clients.into_iter().flat_map(|client| client.join().unwrap()) {
+        check("one stream", &got, ExpectedResponse::Whole(200, "hello", None));
+    }
+    assert!(server.stop().success());
+}
+
 #[test]
 fn connection_that_is_silent_is_replaced() {
     use FrameAct::*;

@@ -181,6 +181,11 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Returns whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end. Returns what it said as well.
     pub fn end(&mut self) -> (ExitStatus, Vec<String>) {
         for _ in 0..NAPS_MAX {

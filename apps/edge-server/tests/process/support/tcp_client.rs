@@ -41,14 +41,24 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// Returns the settings of a TLS client that offers these protocols.
-pub fn tls(protocols: &[u8]) -> ConnectConfiguration {
+/// Returns TLS clients that offer these protocols. It reads the authorities of the system, which takes a
+/// while.
+pub fn connector(protocols: &[u8]) -> SslConnector {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     connector.set_alpn_protos(protocols).unwrap();
-    let mut configuration = connector.build().configure().unwrap();
+    connector.build()
+}
+
+/// Returns the settings of a TLS client.
+pub fn configuration(connector: &SslConnector) -> ConnectConfiguration {
+    let mut configuration = connector.configure().unwrap();
     configuration.set_verify_hostname(false);
     configuration
+}
+
+fn tls(protocols: &[u8]) -> ConnectConfiguration {
+    configuration(&connector(protocols))
 }
 
 impl TcpClient {
