@@ -142,7 +142,9 @@ fn supervisor_is_told_of_readiness_reload_and_end() {
     let ready = unit.message(MESSAGE_TIMEOUT).unwrap();
     assert!(ready.starts_with("READY=1\n"), "{ready}");
     let address = server.address();
-    assert_eq!(UdpClient::connect(address).get("/bytes/5").body.len(), 5);
+    let mut client = UdpClient::connect(address);
+    assert_eq!(client.get("/bytes/5").body.len(), 5);
+    client.close();
 
     server.ask_to_reload();
     let reloading = unit.message(MESSAGE_TIMEOUT).unwrap();

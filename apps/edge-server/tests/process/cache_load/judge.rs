@@ -68,6 +68,8 @@ pub struct Judge {
 #[derive(Clone, Debug, Default)]
 struct KeptEvidence {
     server: Option<u64>,
+
+    /// When the response was there.
     at: u64,
     cache_status: String,
 }
@@ -199,7 +201,7 @@ impl Judge {
         let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
         if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
             let cache_status = cache_status.to_owned();
-            let (server, at) = (exchange.server, exchange.span.from);
+            let (server, at) = (exchange.server, exchange.span.to);
             let evidence = KeptEvidence { server, at, cache_status };
             *self.kept[exchange.request.object].lock().unwrap() = evidence;
         }
@@ -262,6 +264,7 @@ impl Judge {
         let kept_for = span.to.saturating_sub(kept.at);
         let is_kept = kept.server.is_some()
             && kept.server == server
+            && kept.at < span.from
             && kept_for < KEPT_TIME.min(if_error).as_micros() as u64;
         match is_kept && is_covered {
             true => Err(format!(
