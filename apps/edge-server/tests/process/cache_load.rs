@@ -117,7 +117,7 @@ impl LoadPlan {
             files: 100,
             time: Duration::from_secs(number_or("TIME", 300)),
             pause_max: Duration::from_millis(2000),
-            sizes: CacheSizes { memory: 32 << 20, disk: 96 << 20 },
+            sizes: CacheSizes { memory: 128 << 20, disk: 128 << 20 },
             outage_interval: Some(Duration::from_secs(20)),
             events: vec![
                 (0.15, LoadEvent::Reload),

@@ -13,8 +13,8 @@ use super::connection::LoadRequest;
 use super::connection::LoadVersion;
 use super::connection::RequestKind;
 
-/// Time after a response for which the server still has it.
-const KEPT_TIME: Duration = Duration::from_secs(5);
+/// Time after a response for which the server still has it, as little as it may keep of all.
+const KEPT_TIME: Duration = Duration::from_secs(2);
 
 /// Faults that are told.
 const FAULTS_MAX: usize = 20;

@@ -69,17 +69,14 @@ pub struct OriginRequests {
     pub is_failing: AtomicBool,
 }
 
-/// A request under way, until its response is sent or its connection ends.
+/// A request under way, until its response begins or its connection ends.
 struct UnderWay {
     requests: Arc<OriginRequests>,
     object: Option<usize>,
 }
 
 /// A body that is sent in pieces.
-struct Pieces {
-    bytes: Bytes,
-    _under_way: UnderWay,
-}
+struct Pieces(Bytes);
 
 impl LoadOrigin {
     /// Starts an origin.
@@ -140,14 +137,13 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Pieces>, Infallible> {
     let number = requests.catalogue.find(request.uri().path());
-    let under_way = UnderWay::begin(&requests, &request, number);
+    let _under_way = UnderWay::begin(&requests, &request, number);
     tokio::time::sleep(RESPONSE_TIME).await;
     let is_failing = requests.is_failing.load(Ordering::SeqCst);
     let object = number.filter(|_| !is_failing).map(|number| &requests.catalogue.objects[number]);
     let Some(object) = object else {
-        let pieces = Pieces { bytes: Bytes::new(), _under_way: under_way };
         let status = if number.is_some() { 503 } else { 404 };
-        return Ok(Response::builder().status(status).body(pieces).unwrap());
+        return Ok(Response::builder().status(status).body(Pieces(Bytes::new())).unwrap());
     };
     let version = object.version(wall_us());
     let etag = format!("\"{version}\"");
@@ -166,7 +162,7 @@ async fn respond(
             bytes = object.body(version).into();
         }
     }
-    Ok(response.body(Pieces { bytes, _under_way: under_way }).unwrap())
+    Ok(response.body(Pieces(bytes)).unwrap())
 }
 
 impl OriginRequests {
@@ -219,15 +215,15 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.bytes.is_empty() {
+        if self.0.is_empty() {
             return Poll::Ready(None);
         }
-        let length = PIECE_BYTES.min(self.bytes.len());
-        let piece = self.bytes.split_to(length);
+        let length = PIECE_BYTES.min(self.0.len());
+        let piece = self.0.split_to(length);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
+        self.0.is_empty()
     }
 }
