@@ -27,6 +27,9 @@ dist: build ## Make a tarball of the programs and what belongs to them, with che
 testbed: build ## Download over an emulated path between Docker containers, by docker/testbed/.env, with a report in results/; ENV_FILE names other parameters
 	@sh scripts/testbed.sh
 
+fleet-demo: build ## Run two servers with one store of path state in Docker, docker/fleet, and show restart and failover; KEEP=1 leaves them running
+	@sh scripts/fleet-demo.sh
+
 docker-image: ## Build the image of edge-server in Docker, or from built programs: PROGRAMS=target/release
 	@sh scripts/docker-image.sh
 
@@ -127,6 +130,9 @@ test-deb: ## Install, upgrade under load, remove and purge Debian's package in a
 
 test-docker: ## Build the image from built programs (PROGRAMS=target/release), and run it in a Docker engine that the script starts if none runs (as root)
 	@sh scripts/test-docker.sh
+
+test-fleet: ## Run fleet-demo and the testbed from built programs (PROGRAMS=target/release), in a Docker engine that the script starts if none runs (as root, minutes)
+	@sh scripts/test-fleet.sh
 
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)

@@ -5,15 +5,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
+. scripts/docker.sh
 added_bytes_max=60000000
 target=${CARGO_TARGET_DIR:-$PWD/target}
 programs=${PROGRAMS:-$target/release}
-base=${BASE:-$target/debian-bookworm}
 image=edge-server:test
 work=$(mktemp -d)
 engine=
-
-command -v docker >/dev/null || skip test-docker "skipped: no Docker engine"
 
 stop() {
     docker rm -f -v edge-test >/dev/null 2>&1 || true
@@ -24,27 +22,8 @@ stop() {
 }
 trap stop EXIT
 
-if ! docker info >/dev/null 2>&1; then
-    command -v dockerd >/dev/null && [ "$(id -u)" -eq 0 ] || skip test-docker "skipped: no Docker engine"
-    export DOCKER_HOST=unix://$work/docker.sock
-    dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" -H "$DOCKER_HOST" >"$work/dockerd.log" 2>&1 &
-    engine=$!
-    for _ in $(seq 150); do
-        docker info >/dev/null 2>&1 && break
-        kill -0 $engine 2>/dev/null || skip test-docker "skipped: no Docker engine: $(tail -1 "$work/dockerd.log")"
-        sleep 0.2
-    done
-fi
-
-# No registry: the base has the name that the Dockerfile asks for.
-if ! docker image inspect debian:bookworm-slim >/dev/null 2>&1; then
-    [ -e "$base/etc/debian_version" ] || {
-        command -v debootstrap >/dev/null || install_packages debootstrap
-        debootstrap --variant=minbase --include=libstdc++6,ca-certificates bookworm "$base" >"$work/log" 2>&1 ||
-            die "debootstrap: $(tail -3 "$work/log")"
-    }
-    tar -C "$base" -c . | docker import - debian:bookworm-slim >/dev/null
-fi
+start_engine test-docker "$work"
+import_base "$work/log"
 IMAGE=$image PROGRAMS=$programs sh scripts/docker-image.sh >"$work/log" 2>&1 || die "docker-image: $(tail -5 "$work/log")"
 
 bytes() {
