@@ -20,7 +20,7 @@ const KEPT_TIME: Duration = Duration::from_secs(2);
 const FAULTS_MAX: usize = 20;
 
 /// A span of time, in microseconds since 1970.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
     pub from: u64,
     pub to: u64,
@@ -68,9 +68,7 @@ pub struct Judge {
 #[derive(Clone, Debug, Default)]
 struct KeptEvidence {
     server: Option<u64>,
-
-    /// When the response was there.
-    at: u64,
+    span: Span,
     cache_status: String,
 }
 
@@ -197,12 +195,15 @@ impl Judge {
                 Err("a file from the cache".into())
             };
         }
-        self.check_age(exchange, object, version, &parts)?;
+        // It was on its way when it was asked for.
+        let age = answer.fields.get("age").filter(|_| parts.contains(&"collapsed"));
+        let age = age.and_then(|age| age.parse::<u64>().ok()).map_or(0, |age| age + 1);
+        self.check_age(exchange, object, version, (&parts, Duration::from_secs(age)))?;
         let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
         if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
             let cache_status = cache_status.to_owned();
-            let (server, at) = (exchange.server, exchange.span.to);
-            let evidence = KeptEvidence { server, at, cache_status };
+            let (server, span) = (exchange.server, exchange.span);
+            let evidence = KeptEvidence { server, span, cache_status };
             *self.kept[exchange.request.object].lock().unwrap() = evidence;
         }
         Ok(())
@@ -215,7 +216,7 @@ impl Judge {
         exchange: &LoadExchange<'_>,
         object: &LoadObject,
         version: u64,
-        cache_status: &[&str],
+        (cache_status, age): (&[&str], Duration),
     ) -> Result<(), String> {
         let [lifetime, while_revalidate, if_error] = object.policy.times();
         let has = |part| cache_status.contains(&part);
@@ -234,7 +235,8 @@ impl Judge {
             self.suspect(text, exchange.span, &[Outage::Origin]);
         }
         let (from, to) = object.current(version);
-        let oldest = exchange.span.from.saturating_sub((lifetime + staleness).as_micros() as u64);
+        let oldest =
+            exchange.span.from.saturating_sub((lifetime + staleness).max(age).as_micros() as u64);
         if to < oldest {
             return Err(format!("version {version} is too old by {} us", oldest - to));
         }
@@ -261,10 +263,10 @@ impl Judge {
         let [_, _, if_error] = object.policy.times();
         let is_covered = answer.status != 503 || object.policy.covers_errors();
         let kept = self.kept[request.object].lock().unwrap().clone();
-        let kept_for = span.to.saturating_sub(kept.at);
+        let kept_for = span.to.saturating_sub(kept.span.from);
         let is_kept = kept.server.is_some()
             && kept.server == server
-            && kept.at < span.from
+            && kept.span.to <= span.from
             && kept_for < KEPT_TIME.min(if_error).as_micros() as u64;
         match is_kept && is_covered {
             true => Err(format!(
