@@ -1,7 +1,9 @@
 //! Origin of HTTP/2 without TLS whose frames a test writes (RFC 9113).
 
+use std::io;
 use std::io::Read;
 use std::io::Write;
+use std::net::Shutdown;
 use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::net::TcpStream;
@@ -208,7 +210,12 @@ impl FramedOrigin {
             FrameAct::Freeze => loop {
                 thread::park();
             },
-            FrameAct::Close => None,
+            // With frames unread, the system would take back what was sent.
+            FrameAct::Close => {
+                stream.shutdown(Shutdown::Write).ok()?;
+                io::copy(stream, &mut io::sink()).ok()?;
+                None
+            }
         }
     }
 }
