@@ -182,23 +182,38 @@ n=$(jumps at-once-first at-once-second)
 check "two have jumped" [ "$n" -le 1 ]
 step 5 "the primary of the store is killed: both downloads complete, and $n of 2 jumps"
 
-new_primary() { [ "$(primary)" != 172.31.246.21 ]; }
-check "there is no other primary" until_true 60 new_primary
+has_other_primary() { [ "$(primary)" != "$1" ]; } # ADDRESS
+# Pairs until one has a jump; sets returned to its number. No pair may have two.
+until_jump() { # NAME
+    returned=
+    for i in $(seq 10); do
+        check "one has failed" pair "$1-$i-first" "$1-$i-second" 10000000
+        n=$(jumps "$1-$i-first" "$1-$i-second")
+        check "two have jumped at a time" [ "$n" -le 1 ]
+        [ "$n" -eq 0 ] || { returned=$i; break; }
+    done
+    check "no jump has returned" [ -n "$returned" ]
+}
+check "there is no other primary" until_true 60 has_other_primary 172.31.246.21
 check "a node does not reach the new primary" until_true 60 saved
-returned=
-for i in $(seq 10); do
-    check "one has failed" pair "later-$i-first" "later-$i-second" 10000000
-    n=$(jumps "later-$i-first" "later-$i-second")
-    check "two have jumped at a time" [ "$n" -le 1 ]
-    [ "$n" -eq 0 ] || { returned=$i; break; }
-done
-check "no jump has returned" [ -n "$returned" ]
+until_jump killed
 step 6 "Sentinel makes $(primary) the primary: pair ${returned:-none} of downloads has a jump again, by what was saved before"
 
 docker start $redis_1 >/dev/null
 check "it is no replica" until_true 60 info $redis_1 role:slave
 check "the nodes lose the primary" saved
 step 7 "the former primary returns as a replica"
+
+# The new primary stands still, and wakes as a primary beside the next one.
+frozen=$(primary)
+eval "container=\$redis_${frozen#172.31.246.2}"
+docker pause $container >/dev/null
+check "there is no other primary" until_true 60 has_other_primary "$frozen"
+until_jump frozen
+docker unpause $container >/dev/null
+until_jump woken
+check "it is no replica" until_true 60 info $container role:slave
+step 8 "a primary that stands still is replaced, and wakes: never two jumps at a time"
 
 scraped() { # QUERY: prints how many results it has
     docker exec $prometheus promtool query instant http://127.0.0.1:9090 "$1" | grep -c '=>'
@@ -207,7 +222,7 @@ both_scraped() { [ "$(scraped 'up{job="edge-server"} == 1')" = 2 ]; }
 check "it does not scrape both nodes" until_true 30 both_scraped
 check "it knows no jumps" [ "$(scraped 'edge_server_resume_jumps_taken_total > 0')" -gt 0 ]
 check "it has no rules" docker exec $prometheus promtool query instant http://127.0.0.1:9090 'prometheus_rule_group_rules > 0'
-step 8 "Prometheus scrapes both nodes, with the alert rules"
+step 9 "Prometheus scrapes both nodes, with the alert rules"
 
 [ $failed -eq 0 ] || fleet logs --tail 50 >&2
 exit $failed
