@@ -20,7 +20,7 @@ const KEPT_TIME: Duration = Duration::from_secs(2);
 const FAULTS_MAX: usize = 20;
 
 /// A span of time, in microseconds since 1970.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
     pub from: u64,
     pub to: u64,
@@ -68,7 +68,7 @@ pub struct Judge {
 #[derive(Clone, Debug, Default)]
 struct KeptEvidence {
     server: Option<u64>,
-    at: u64,
+    span: Span,
     cache_status: String,
 }
 
@@ -199,8 +199,8 @@ impl Judge {
         let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
         if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
             let cache_status = cache_status.to_owned();
-            let (server, at) = (exchange.server, exchange.span.from);
-            let evidence = KeptEvidence { server, at, cache_status };
+            let (server, span) = (exchange.server, exchange.span);
+            let evidence = KeptEvidence { server, span, cache_status };
             *self.kept[exchange.request.object].lock().unwrap() = evidence;
         }
         Ok(())
@@ -259,9 +259,10 @@ impl Judge {
         let [_, _, if_error] = object.policy.times();
         let is_covered = answer.status != 503 || object.policy.covers_errors();
         let kept = self.kept[request.object].lock().unwrap().clone();
-        let kept_for = span.to.saturating_sub(kept.at);
+        let kept_for = span.to.saturating_sub(kept.span.from);
         let is_kept = kept.server.is_some()
             && kept.server == server
+            && kept.span.to <= span.from
             && kept_for < KEPT_TIME.min(if_error).as_micros() as u64;
         match is_kept && is_covered {
             true => Err(format!(

@@ -22,6 +22,9 @@ use crate::support::process::Running;
 const NAP: Duration = Duration::from_millis(10);
 const NAPS_MAX: usize = 12_000;
 
+/// Time in which the origin ends what a server has asked for that is gone.
+const FORGETTING_TIME: Duration = Duration::from_secs(1);
+
 /// What happens to the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadEvent {
@@ -135,10 +138,12 @@ impl LoadLine {
             }
             LoadEvent::Kill => {
                 number.fetch_add(1, Ordering::SeqCst);
+                origin.servers.fetch_add(1, Ordering::SeqCst);
                 let begun = begin(Some(Outage::Kill));
                 self.server.take().unwrap().kill();
                 self.start_next();
                 end(begun);
+                forget_one(origin);
             }
             LoadEvent::Restart => {
                 number.fetch_add(1, Ordering::SeqCst);
@@ -162,7 +167,7 @@ impl LoadLine {
                     old.ask_to_drain();
                 }
                 await_end(&mut old);
-                origin.servers.fetch_sub(1, Ordering::SeqCst);
+                forget_one(origin);
             }
         }
     }
@@ -177,6 +182,12 @@ impl LoadLine {
     pub fn stop(&mut self) {
         assert!(self.server.take().unwrap().stop().success());
     }
+}
+
+/// Counts a server less that may send requests, once the origin has ended those that are left.
+fn forget_one(origin: &OriginRequests) {
+    thread::sleep(FORGETTING_TIME);
+    origin.servers.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Waits until a server has drained.
