@@ -45,7 +45,7 @@ const DEAD_PART: f64 = 0.1;
 const FAILING_PART: f64 = 0.05;
 
 /// Part of the interval after that in which requests may still get errors: they have waited for one that failed.
-const SETTLING_PART: f64 = 0.25;
+const SETTLING_PART: f64 = 0.5;
 
 /// What a load is to try. On a slow machine it takes up to so many times as long.
 const STALE_IF_ERROR: &str = "cache: fwd=stale; detail=stale-if-error";

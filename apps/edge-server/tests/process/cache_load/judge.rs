@@ -16,6 +16,9 @@ use super::connection::RequestKind;
 /// Time after a response for which the server still has it, as little as it may keep of all.
 const KEPT_TIME: Duration = Duration::from_secs(2);
 
+/// `Age` is in whole seconds.
+const AGE_UNIT: Duration = Duration::from_secs(1);
+
 /// Faults that are told.
 const FAULTS_MAX: usize = 20;
 
@@ -195,10 +198,8 @@ impl Judge {
                 Err("a file from the cache".into())
             };
         }
-        // It was on its way when it was asked for.
-        let age = answer.fields.get("age").filter(|_| parts.contains(&"collapsed"));
-        let age = age.and_then(|age| age.parse::<u64>().ok()).map_or(0, |age| age + 1);
-        self.check_age(exchange, object, version, (&parts, Duration::from_secs(age)))?;
+        let age = answer.fields.get("age").and_then(|age| age.parse().ok());
+        self.check_age(exchange, object, version, &parts, age.unwrap_or(0))?;
         let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
         if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
             let cache_status = cache_status.to_owned();
@@ -210,16 +211,20 @@ impl Judge {
     }
 
     /// Checks that a version is no older than its policy allows. A response was current when the origin sent it,
-    /// which was at most so long before the request.
+    /// which was at most so long before the request. Those that have waited for it get it however long it took.
     fn check_age(
         &self,
         exchange: &LoadExchange<'_>,
         object: &LoadObject,
         version: u64,
-        (cache_status, age): (&[&str], Duration),
+        cache_status: &[&str],
+        age: u64,
     ) -> Result<(), String> {
-        let [lifetime, while_revalidate, if_error] = object.policy.times();
+        let [mut lifetime, while_revalidate, if_error] = object.policy.times();
         let has = |part| cache_status.contains(&part);
+        if has("collapsed") && !lifetime.is_zero() {
+            lifetime = lifetime.max(Duration::from_secs(age) + AGE_UNIT);
+        }
         let (is_revalidated, is_for_error) =
             (has("detail=stale-while-revalidate"), has("detail=stale-if-error"));
         let staleness = match (is_revalidated, is_for_error) {
@@ -235,8 +240,7 @@ impl Judge {
             self.suspect(text, exchange.span, &[Outage::Origin]);
         }
         let (from, to) = object.current(version);
-        let oldest =
-            exchange.span.from.saturating_sub((lifetime + staleness).max(age).as_micros() as u64);
+        let oldest = exchange.span.from.saturating_sub((lifetime + staleness).as_micros() as u64);
         if to < oldest {
             return Err(format!("version {version} is too old by {} us", oldest - to));
         }
