@@ -321,6 +321,7 @@ fn oldest_server_outlives_an_idle_one_between() {
     let mut newest = line.succeed();
     assert!(middle.end().0.success());
     assert_eq!(client.response(download).body.len(), LONG_BYTES);
+    client.close();
     assert!(oldest.end().0.success());
     assert!(newest.stop().success());
 }
