@@ -176,7 +176,7 @@ fn short_scenario_with_a_trace_becomes_a_page() {
     let line = fs::read_to_string(&results).expect("results");
     let line: serde_json::Value =
         serde_json::from_str(line.lines().next().expect("a line")).expect("JSON");
-    assert_eq!((line["schema"].as_u64(), line["seed"].as_u64()), (Some(2), Some(1)));
+    assert_eq!((line["schema"].as_u64(), line["seed"].as_u64()), (Some(3), Some(1)));
     assert_eq!(line["settings"]["path"]["trace"], "traces/lte.csv");
     assert!(line["program"].as_str().is_some_and(|program| program.starts_with("sim 0.")));
 }
