@@ -35,7 +35,7 @@ const HEAD_PERCENT: u64 = 3;
 const RANGE_PERCENT: u64 = 10;
 const CONDITION_PERCENT: u64 = 15;
 
-/// Patience with requests that are sent together.
+/// How long requests that are sent together may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What all clients share.

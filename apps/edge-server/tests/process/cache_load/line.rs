@@ -18,7 +18,7 @@ use super::wall_us;
 use crate::support::process::server_command;
 use crate::support::process::Running;
 
-/// Patience with a server that drains: thousands of clients finish their requests first.
+/// How long a server may drain: thousands of clients finish their requests first.
 const NAP: Duration = Duration::from_millis(10);
 const NAPS_MAX: usize = 12_000;
 
