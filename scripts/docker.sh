@@ -11,7 +11,7 @@ find_compose() { # NAME
     fi
 }
 
-# Starts an engine below FOLDER if none runs, and sets engine to its process. The caller stops it.
+# Starts an engine below FOLDER if none runs, and sets engine to its process, for stop_engine.
 start_engine() { # NAME FOLDER
     engine=
     command -v docker >/dev/null || skip "$1" "skipped: no Docker engine"
@@ -26,6 +26,12 @@ start_engine() { # NAME FOLDER
         sleep 0.2
     done
     die "dockerd does not respond: $(tail -1 "$2/dockerd.log")"
+}
+
+stop_engine() {
+    [ -n "${engine:-}" ] || return 0
+    kill "$engine" 2>/dev/null || true
+    wait "$engine" 2>/dev/null || true
 }
 
 # No registry: the base that debootstrap makes in BASE gets the name that the Dockerfiles ask for.

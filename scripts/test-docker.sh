@@ -11,13 +11,11 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 programs=${PROGRAMS:-$target/release}
 image=edge-server:test
 work=$(mktemp -d)
-engine=
 
 stop() {
     docker rm -f -v edge-test >/dev/null 2>&1 || true
     docker volume rm edge-test >/dev/null 2>&1 || true
-    [ -z "$engine" ] || kill "$engine" 2>/dev/null || true
-    [ -z "$engine" ] || wait "$engine" 2>/dev/null || true
+    stop_engine
     rm -rf "$work"
 }
 trap stop EXIT

@@ -6,10 +6,8 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 . scripts/docker.sh
 work=$(mktemp -d)
-engine=
 stop() {
-    [ -z "$engine" ] || kill "$engine" 2>/dev/null || true
-    [ -z "$engine" ] || wait "$engine" 2>/dev/null || true
+    stop_engine
     rm -rf "$work"
 }
 trap stop EXIT
