@@ -356,6 +356,32 @@ fn stale_response_is_validated_or_used_if_allowed() {
 }
 
 #[test]
+fn older_response_is_kept_on_if_its_successor_breaks_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let older =
+        || reply("200 OK\r\ncache-control: max-age=0, stale-if-error=60\r\netag: \"a\"", "one");
+    let half = b"HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 9\r\n\r\nhal";
+    let half = || Act::Send(half.to_vec());
+    let origin = origin_of(&[
+        ("a", &[older(), vec![half(), Act::Close], vec![Act::Close]]),
+        ("forgotten", &[older(), vec![half(), Act::Wait], reply("200 OK", ""), vec![Act::Close]]),
+    ]);
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    for path in ["/app/a", "/app/forgotten"] {
+        expect(&get(address, path, &[]), 200, "one", "fwd=uri-miss; stored");
+        let broken = thread::spawn(move || get(address, path, &[]));
+        if path == "/app/forgotten" {
+            wait_until("the successor is on its way", || origin.requests(path).len() == 2);
+            assert_eq!(over_http3(address, "POST", path, &[]).unwrap().0, 200);
+        }
+        assert!(broken.join().unwrap().is_none());
+    }
+    expect(&get(address, "/app/a", &[]), 200, "one", "fwd=stale; detail=stale-if-error");
+    assert_eq!(brief(&get(address, "/app/forgotten", &[])).0, 502);
+    assert!(server.stop().success());
+}
+
+#[test]
 fn response_for_one_client_is_for_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let counted = |head: &'static str| [reply(head, "1"), reply(head, "2"), reply(head, "3")];

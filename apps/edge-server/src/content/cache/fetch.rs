@@ -459,7 +459,11 @@ impl CacheFetch {
         let Some(answer) = CacheAnswer::new(Arc::clone(&kept), status) else { return Err(fetched) };
         let (cache, key) = (Arc::clone(cache), Arc::clone(key));
         let disk_mark = disk_mark.filter(|_| is_stored);
-        let fill = Fill { cache, key, kept, writer, bytes_max, reserved, disk_mark };
+        let is_replaced = |older: &&Arc<CachedResponse>| {
+            is_stored && older.selecting == kept.selecting && older.body.is_usable()
+        };
+        let older = self.kept.as_ref().filter(is_replaced).map(|older| (Arc::clone(older), mark));
+        let fill = Fill { cache, key, kept, older, writer, bytes_max, reserved, disk_mark };
         let Fetched { response, permit, .. } = *fetched;
         tokio::spawn(fill.run(response, source.origin.body_time, permit));
         self.count(CacheResult::Miss);

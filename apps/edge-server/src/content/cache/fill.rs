@@ -26,6 +26,9 @@ pub struct Fill {
     pub cache: Arc<ResponseCache>,
     pub key: Arc<str>,
     pub kept: Arc<CachedResponse>,
+
+    /// What was kept before, in whose place this is, and when its successor was asked for.
+    pub older: Option<(Arc<CachedResponse>, InvalidationMark)>,
     pub writer: SharedBodyWriter,
 
     /// Length of the longest body that is kept, in bytes.
@@ -66,7 +69,7 @@ impl Fill {
             }
             FillEnd::Unneeded => OriginOutcome::Cancelled,
         };
-        let Self { cache, key, kept, writer, disk_mark, .. } = self;
+        let Self { cache, key, kept, older, writer, disk_mark, .. } = self;
         let is_complete = outcome == OriginOutcome::Complete && writer.finish();
         // One that is passed on is not kept any longer.
         match is_complete && kept.body.is_usable() {
@@ -76,7 +79,12 @@ impl Fill {
                     disk.write(&key, &kept, mark);
                 }
             }
-            false => cache.remove(&key, &kept),
+            false => {
+                cache.remove(&key, &kept);
+                // Half a response is no successor.
+                let older = older.filter(|_| outcome == OriginOutcome::Broken);
+                older.iter().for_each(|(older, mark)| cache.put_back(&key, older, *mark));
+            }
         }
         let is_short = outcome == OriginOutcome::Complete && !is_complete;
         if is_short { OriginOutcome::Broken } else { outcome }.count();

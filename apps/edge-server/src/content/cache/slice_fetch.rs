@@ -218,7 +218,8 @@ pub fn keep_slice(
     let reserved = reserved.unwrap_or_else(|| cache.reserve_nothing());
     let (cache, key) = (Arc::clone(cache), Arc::clone(key));
     let own = Arc::clone(&kept);
-    let fill = Fill { cache, key, kept: own, writer, bytes_max: u64::MAX, reserved, disk_mark };
+    let bytes_max = u64::MAX;
+    let fill = Fill { cache, key, kept: own, older: None, writer, bytes_max, reserved, disk_mark };
     tokio::spawn(fill.run(response, source.origin.body_time, permit));
     Some((kept, reader))
 }

@@ -249,6 +249,23 @@ impl ResponseCache {
         });
     }
 
+    /// Keeps a response again whose successor has broken off, unless there is another by now, or it was forgotten
+    /// since the mark.
+    pub fn put_back(&self, key: &Arc<str>, older: &Arc<CachedResponse>, mark: InvalidationMark) {
+        let is_current = || self.invalidations.is_current(mark, key, older.tags());
+        if !is_current() {
+            return;
+        }
+        self.replace(key, |responses| {
+            if responses.iter().all(|own| own.selecting != older.selecting) {
+                responses.push(Arc::clone(older));
+            }
+        });
+        if !is_current() {
+            self.remove(key, older);
+        }
+    }
+
     /// Notes that the body of a response is whole, if it is still kept.
     pub fn on_complete(&self, key: &Arc<str>) {
         self.replace(key, |_| ());
