@@ -236,6 +236,37 @@ fn head_forgets_what_has_changed_alone() {
     assert!(server.stop().success());
 }
 
+#[test]
+fn stale_response_is_fetched_again_whole_whatever_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |etag: &str, control: &str| {
+        reply(&format!("200 OK\r\ncache-control: {control}\r\netag: \"{etag}\""), etag)
+    };
+    let script = [of("one", "max-age=0, stale-while-revalidate=60"), of("two", "max-age=60")];
+    let asked = [
+        ("head", "HEAD", ("accept", "*/*")),
+        ("part", "GET", ("range", "bytes=1-1")),
+        ("known", "GET", ("if-none-match", "\"one\"")),
+    ];
+    let scripts = asked.map(|(name, ..)| (name, &script[..]));
+    let origin = origin_of(&scripts);
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    for (name, method, field) in asked {
+        let path = format!("/app/{name}");
+        expect(&get(address, &path, &[]), 200, "one", "fwd=uri-miss; stored");
+        let (_, _, cache_status) = brief(&over_http3(address, method, &path, &[field]));
+        assert_eq!(cache_status, "edge-server; hit; detail=stale-while-revalidate", "{name}");
+        wait_until("it is fetched again", || origin.requests(&path).len() == 2);
+        wait_until("it is kept", || brief(&get(address, &path, &[])).2 == "edge-server; hit");
+        expect(&get(address, &path, &[]), 200, "two", "hit");
+        let requests = origin.requests(&path);
+        let again = &requests[1];
+        let is_whole = again.starts_with("GET ") && !again.contains("\r\nrange:");
+        assert!(requests.len() == 2 && is_whole, "{name}: {requests:?}");
+    }
+    assert!(server.stop().success());
+}
+
 // By a date of whole seconds, a response that is fresh for one second may be stale as it arrives.
 #[test]
 fn waiting_requests_share_what_is_fresh_for_a_moment() {

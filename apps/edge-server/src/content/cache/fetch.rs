@@ -129,8 +129,13 @@ impl CacheFetch {
     pub async fn fetch(
         mut self,
         source: FetchSource,
-        request: Request<OriginContent>,
+        mut request: Request<OriginContent>,
     ) -> OriginResult {
+        if self.is_background {
+            // Later requests are not for a part of it, nor for its head alone.
+            *request.method_mut() = Method::GET;
+            revalidation::remove_conditions(request.headers_mut());
+        }
         if self.wants_kept() && !self.is_background {
             let found = self.find_on_disk(&source, &request).await?;
             return found.map(ForwardReply::Cached).ok_or(OriginError::NotKept);

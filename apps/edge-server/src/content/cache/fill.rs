@@ -82,7 +82,8 @@ impl Fill {
             false => {
                 cache.remove(&key, &kept);
                 // Half a response is no successor.
-                let older = older.filter(|_| outcome == OriginOutcome::Broken);
+                let is_broken = !is_complete && outcome != OriginOutcome::Cancelled;
+                let older = older.filter(|_| is_broken);
                 older.iter().for_each(|(older, mark)| cache.put_back(&key, older, *mark));
             }
         }
