@@ -306,7 +306,6 @@ fn judge(context: &LoadContext) {
 }
 
 #[test]
-#[ignore = "takes a quiet machine: make check-long"]
 fn load_on_the_cache_gets_no_wrong_byte_and_needs_no_error() {
     let context = LoadPlan::short().run();
     judge(&context);
@@ -314,7 +313,6 @@ fn load_on_the_cache_gets_no_wrong_byte_and_needs_no_error() {
 }
 
 #[test]
-#[ignore = "takes a quiet machine: make check-long"]
 fn load_loses_nothing_over_reload_drain_and_takeover() {
     let context = LoadPlan::short().without_kills().run();
     judge(&context);

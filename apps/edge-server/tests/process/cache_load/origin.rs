@@ -55,6 +55,9 @@ pub struct OriginRequests {
     /// GETs under way, by object.
     under_way: Vec<AtomicUsize>,
 
+    /// Whether those who wait for an object may ask for themselves, as the last response was an error.
+    has_failed: Vec<AtomicBool>,
+
     /// Servers that may send requests.
     pub servers: AtomicUsize,
 
@@ -73,6 +76,7 @@ pub struct OriginRequests {
 struct UnderWay {
     requests: Arc<OriginRequests>,
     object: Option<usize>,
+    is_answered: bool,
 }
 
 /// A body that is sent in pieces.
@@ -83,11 +87,12 @@ impl LoadOrigin {
     pub fn start(catalogue: &Arc<Catalogue>) -> Self {
         let mut builder = runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
-        let under_way = catalogue.objects.iter().map(|_| AtomicUsize::default()).collect();
+        let objects = catalogue.objects.len();
         let requests = OriginRequests {
             catalogue: Arc::clone(catalogue),
             all: AtomicUsize::default(),
-            under_way,
+            under_way: (0..objects).map(|_| AtomicUsize::default()).collect(),
+            has_failed: (0..objects).map(|_| AtomicBool::default()).collect(),
             servers: AtomicUsize::new(1),
             strict_from: AtomicU64::default(),
             doubled: Mutex::default(),
@@ -137,7 +142,7 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Pieces>, Infallible> {
     let number = requests.catalogue.find(request.uri().path());
-    let _under_way = UnderWay::begin(&requests, &request, number);
+    let mut under_way = UnderWay::begin(&requests, &request, number);
     tokio::time::sleep(RESPONSE_TIME).await;
     let is_failing = requests.is_failing.load(Ordering::SeqCst);
     let object = number.filter(|_| !is_failing).map(|number| &requests.catalogue.objects[number]);
@@ -145,6 +150,7 @@ async fn respond(
         let status = if number.is_some() { 503 } else { 404 };
         return Ok(Response::builder().status(status).body(Pieces(Bytes::new())).unwrap());
     };
+    under_way.is_answered = true;
     let version = object.version(wall_us());
     let etag = format!("\"{version}\"");
     let is_known = request.headers().get("if-none-match").is_some_and(|own| *own == etag);
@@ -189,20 +195,24 @@ impl UnderWay {
         let object = number.filter(|_| is_shared);
         if let Some(number) = object {
             let before = requests.under_way[number].fetch_add(1, Ordering::SeqCst);
-            let is_strict = wall_us() >= requests.strict_from.load(Ordering::SeqCst);
+            let is_strict = wall_us() >= requests.strict_from.load(Ordering::SeqCst)
+                && !requests.has_failed[number].load(Ordering::SeqCst);
             if is_strict && before >= requests.servers.load(Ordering::SeqCst) {
                 let policy = requests.catalogue.objects[number].policy;
                 *requests.doubled.lock().unwrap().entry(policy).or_default() += 1;
             }
         }
-        Self { requests: Arc::clone(requests), object }
+        Self { requests: Arc::clone(requests), object, is_answered: false }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if let Some(number) = self.object {
-            self.requests.under_way[number].fetch_sub(1, Ordering::SeqCst);
+            let before = self.requests.under_way[number].fetch_sub(1, Ordering::SeqCst);
+            if !self.is_answered || before == 1 {
+                self.requests.has_failed[number].store(!self.is_answered, Ordering::SeqCst);
+            }
         }
     }
 }
