@@ -1,8 +1,7 @@
 #!/bin/sh
 # make test-cache: the public suite cache-tests against the cache of edge-server, over TLS. It fails if a
-# required test fails beside those that scripts/test-cache.txt names. Node runs it; the suite and its
-# libraries come from GitHub and npm, once, to target/cache-tests. CACHE_TESTS=DIR names a
-# copy with its node_modules instead. Arguments go to cargo.
+# required test fails. Node runs it; the suite and its libraries come from GitHub and npm, once, to
+# target/cache-tests. CACHE_TESTS=DIR names a copy with its node_modules instead. Arguments go to cargo.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -53,4 +52,4 @@ sleep 2
 NODE_TLS_REJECT_UNAUTHORIZED=0 npm_config_base="https://127.0.0.1:$port" npm_package_config_id='' \
     node --no-warnings test-engine/cli.mjs >"$work/results.json" ||
     die "the suite failed; $(tail -1 "$work/edge-server.log")"
-node "$root/scripts/test-cache.mjs" "$suite" "$work/results.json" "$root/scripts/test-cache.txt"
+node "$root/scripts/test-cache.mjs" "$suite" "$work/results.json"

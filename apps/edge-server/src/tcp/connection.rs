@@ -37,6 +37,7 @@ use crate::quic::client_certificate::CertificateRefusal;
 use crate::tcp::activity::Timeout;
 use crate::tcp::activity::Watch;
 use crate::tcp::fair_reader::FairReader;
+use crate::tcp::interim_writer::InterimWriter;
 use crate::tcp::leaving::Leaving;
 use crate::tcp::linger::linger;
 use crate::tcp::peer::Peer;
@@ -135,11 +136,12 @@ async fn serve_http1(
     limits: &Limits,
 ) -> anyhow::Result<()> {
     let service = service_fn(|request| respond(Arc::clone(peer), request));
+    let stream = InterimWriter::new(FairReader::new(stream), &peer.interim);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.stall_time())
         .max_buf_size(HEADER_BUFFER_BYTES_MIN.max(limits.header_bytes_max as usize))
-        .serve_connection(TokioIo::new(FairReader::new(stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let driver = Driver::new(Protocol::Http11, peer, limits);
     driver.drive(connection, http1::Connection::graceful_shutdown, RequestSet::default()).await
 }

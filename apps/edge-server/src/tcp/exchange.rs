@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use quiche::clock;
 
+use crate::content::origin::forwarding::InterimResponse;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
@@ -96,6 +97,18 @@ impl TcpExchange {
             (true, false) => self.peer.activity.on_origin_wait_end(clock::now()),
             _ => (),
         }
+    }
+
+    /// Passes an interim response on, over HTTP/1.1 alone: hyper has no call for HTTP/2, and HTTP/1.0 has none.
+    /// Returns once the connection has taken it, which is up to the client.
+    pub async fn send_interim(&mut self, interim: &InterimResponse) {
+        if self.protocol != Protocol::Http11 {
+            return;
+        }
+        let awaits_origin = self.awaits_origin;
+        self.set_awaiting_origin(false);
+        self.peer.interim.write(interim).await;
+        self.set_awaiting_origin(awaits_origin);
     }
 
     /// Returns the activity of the connection.

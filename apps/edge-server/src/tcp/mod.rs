@@ -8,6 +8,7 @@ mod activity;
 mod connection;
 mod exchange;
 mod fair_reader;
+mod interim_writer;
 mod leaving;
 mod limiter;
 mod linger;

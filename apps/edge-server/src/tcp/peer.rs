@@ -23,6 +23,7 @@ use crate::admission::file_limits::FileAccount;
 use crate::admission::file_limits::FileLimiter;
 use crate::quic::client_certificate;
 use crate::tcp::activity::ConnectionActivity;
+use crate::tcp::interim_writer::InterimSlot;
 use crate::tcp::limiter::Limiter;
 use crate::tcp::limiter::Permit;
 use crate::tcp::send_buffer::SendBuffer;
@@ -73,6 +74,7 @@ pub struct Peer {
     pub activity: Arc<ConnectionActivity>,
     pub files: FileAccount,
     pub send_buffer: Arc<SendBuffer>,
+    pub interim: Arc<InterimSlot>,
 
     /// Texts of its requests under way, for the access log.
     pub summary_bytes: AtomicUsize,
@@ -106,6 +108,7 @@ impl Peer {
             activity: Arc::clone(&permit.activity),
             files,
             send_buffer: Arc::default(),
+            interim: Arc::default(),
             summary_bytes: AtomicUsize::new(0),
             client_certificate: OnceLock::new(),
             closing: Notify::new(),

@@ -1,8 +1,10 @@
 //! Requests on a TCP connection: what HTTP/1.1 and HTTP/2 have of their own around a response.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -27,6 +29,7 @@ use crate::content::client_context::ClientContext;
 use crate::content::origin::fields::connection_options;
 use crate::content::origin::forwarding::ForwardedRequest;
 use crate::content::origin::forwarding::ForwardedResponse;
+use crate::content::origin::forwarding::PendingForward;
 use crate::content::speedtest;
 use crate::content::Attempt;
 use crate::content::Handling;
@@ -220,7 +223,7 @@ async fn forward(
     let content = content.filter(|content| !content.is_end_stream() && !forwarded.is_safe());
     let Some(content) = content else {
         exchange.set_awaiting_origin(true);
-        let response = forwarded.send().await;
+        let response = await_response(&mut forwarded.send(), exchange).await;
         exchange.set_awaiting_origin(false);
         return response.into();
     };
@@ -229,16 +232,35 @@ async fn forward(
     let mut pending = forwarded.send();
     tokio::select! {
         biased;
-        response = &mut pending => {
+        response = await_response(&mut pending, exchange) => {
             tokio::spawn(copying);
             return response.into();
         }
         () = &mut copying => (),
     }
     exchange.set_awaiting_origin(true);
-    let response = pending.await;
+    let response = await_response(&mut pending, exchange).await;
     exchange.set_awaiting_origin(false);
     response.into()
+}
+
+/// Waits for the response of an origin, and passes on those before it.
+async fn await_response(
+    pending: &mut PendingForward,
+    exchange: &mut TcpExchange,
+) -> ForwardedResponse {
+    loop {
+        let next = std::future::poll_fn(|cx| {
+            if let Poll::Ready(Some(interim)) = pending.poll_interim(cx) {
+                return Poll::Ready(Err(interim));
+            }
+            Pin::new(&mut *pending).poll(cx).map(Ok)
+        });
+        match next.await {
+            Ok(response) => return response,
+            Err(interim) => exchange.send_interim(&interim).await,
+        }
+    }
 }
 
 /// Copies content to an origin as far as there is room for it. What comes later than the origin wants it

@@ -565,11 +565,12 @@ fn land(lead: Option<FlightLead>, answer: CacheAnswer) -> ForwardReply {
     ForwardReply::Cached(answer)
 }
 
-/// Returns the request once more. It has no content.
+/// Returns the request once more, also for who waits for its interim responses. It has no content.
 pub fn copy_of(request: &Request<OriginContent>) -> Request<OriginContent> {
     let mut copy = Request::new(OriginContent::default());
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
     copy
 }

@@ -27,18 +27,22 @@ const H3_MESSAGE_ERROR: u64 = 0x10e;
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 #[test]
-fn interim_responses_of_an_origin_are_passed_on_over_http3() {
+fn interim_responses_of_an_origin_are_passed_on_over_http3_and_http11() {
     let origin = ScriptedOrigin::start(|target| match target {
         "/app/none" => vec![send("HTTP/1.1 100 Continue\r\n\r\n"), send(HELLO)],
-        "/app/one" => vec![Act::Inform(1), send(HELLO)],
+        "/app/one" | "/kept/one" => vec![Act::Inform(1), send(HELLO)],
         "/app/two" => {
             vec![Act::Inform(1), send("HTTP/1.1 102 Processing\r\n\r\n"), send(HELLO)]
         }
         _ => vec![Act::Inform(3000), send(HELLO)],
     });
     let hints = "[[host.early-hints]]\npath = '/app/one'\nlinks = ['</b>; rel=preload; as=style']";
+    let kept = format!(
+        "{hints}\n[[host.origin]]\npath = '/kept/**'\nurl = 'http://{}'\ncache = {{ ttl = {{ 200 = 60 }} }}",
+        origin.address
+    );
     let dir = tempfile::tempdir().unwrap();
-    let (mut server, address, _) = serve(dir.path(), origin.address, hints);
+    let (mut server, address, _) = serve(dir.path(), origin.address, &kept);
     let navigation = ("sec-fetch-mode", "navigate");
     for (path, fields, expected) in [
         ("/app/none", &[][..], &["200"][..]),
@@ -62,7 +66,38 @@ fn interim_responses_of_an_origin_are_passed_on_over_http3() {
     for got in over_all(address, "GET", "/app/one", &[]) {
         assert_eq!(got.unwrap().2, b"hello");
     }
+    let get = |path, more| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{more}\r\n");
+    let last = "connection: close\r\n";
+    let upload = "POST /app/two HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\
+                  connection: close\r\n\r\nx";
+    for (requests, expected) in [
+        (get("/app/none", last), &["200"][..]),
+        (get("/app/one", last), &["103", "200"]),
+        (get("/app/two", "") + &get("/app/one", last), &["103", "102", "200", "103", "200"]),
+        (get("/kept/one", "") + &get("/kept/one", last), &["103", "200", "200"]),
+        (upload.to_owned(), &["100", "103", "102", "200"]),
+        (get("/app/one", "").replace("HTTP/1.1", "HTTP/1.0"), &["200"]),
+    ] {
+        assert_eq!(statuses_over_http1(address, &requests), expected, "{requests}");
+    }
+    let statuses = statuses_over_http1(address, &get("/app/storm", last));
+    assert!((2..=9).contains(&statuses.len()), "{statuses:?}");
     assert!(server.stop().success());
+}
+
+/// Returns the statuses of all responses on a connection with these requests, of which the last one ends it.
+fn statuses_over_http1(server: SocketAddr, requests: &str) -> Vec<String> {
+    let mut stream = tcp_client::open(server, b"\x08http/1.1");
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut received = String::new();
+    stream.read_to_string(&mut received).unwrap();
+    let bodies = received.matches("\r\n\r\nhello").count();
+    // A status line follows the body before it at once.
+    let statuses = received.split("HTTP/1.").skip(1);
+    let statuses: Vec<_> = statuses.map(|response| response[2..5].to_owned()).collect();
+    let finals = statuses.iter().filter(|status| *status == "200").count();
+    assert_eq!(bodies, finals, "{received}");
+    statuses
 }
 
 fn get(path: &str) -> [(&str, &str); 4] {
