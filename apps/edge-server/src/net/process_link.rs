@@ -161,7 +161,8 @@ impl Link {
                 Ok((0, _)) => return Err(Closed),
                 Ok((length, _)) => length.min(buffer.len()),
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => continue,
+                // Reported once, before what the other process sent, if it left something unread.
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return Err(Closed),
             };
             let message = &buffer[..length];
@@ -259,6 +260,18 @@ mod tests {
         assert_eq!(other.receive(&mut buffer).unwrap(), None);
         one.acknowledge();
         assert_eq!(other.receive(&mut buffer), Ok(Some(Message::Known)));
+    }
+
+    // It has read nothing of what it was sent.
+    #[test]
+    fn what_a_killed_process_sent_is_received() {
+        let (one, other) = Link::pair().unwrap();
+        let other = Link::new(other);
+        one.send(arrival(Codepoint::NotEct), b"unread").unwrap();
+        other.send(arrival(Codepoint::Ect0), b"x").unwrap();
+        drop(other);
+        assert_eq!(received(&one), [Codepoint::Ect0]);
+        assert_eq!(one.receive(&mut [0; 100]), Err(Closed));
     }
 
     #[test]
