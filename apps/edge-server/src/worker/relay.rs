@@ -7,7 +7,8 @@
 //! to the next, each of which returns what it does not know.
 //!
 //! A process that has handed over keeps its links to older ones, without reading them. If all newer
-//! processes end, it reads the sockets and these links again.
+//! processes end, it reads the sockets and these links again. The newest tells the older ones when it
+//! has served for a while: until then, one without connections stays.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -23,6 +24,9 @@ use crate::quic::header;
 /// How long an older process may take to return a datagram or to say that it has the connection. A
 /// process that takes longer is stopped, and clients must not wait for it.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How long a process serves before it tells older ones that it does.
+const TRIAL: Duration = Duration::from_secs(2);
 
 /// Source of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,9 @@ pub enum DatagramSource {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Relayed<'a> {
     Datagram(DatagramSource, Arrival, &'a mut [u8]),
+
+    /// The newest process has served for a while.
+    NewerServes,
 
     /// All newer processes have ended: this one is the newest again.
     NewerEnded,
@@ -69,6 +76,9 @@ pub struct ProcessRelay {
     /// The youngest first.
     older: Vec<Older>,
     newer: Option<Link>,
+
+    /// When older processes are to be told that this one serves.
+    report_due: Option<Instant>,
 }
 
 struct Older {
@@ -82,7 +92,26 @@ impl ProcessRelay {
     /// Returns the links of a worker to the older processes, the youngest first.
     pub fn new(older: impl IntoIterator<Item = OlderProcess>) -> Self {
         let older = older.into_iter().map(|process| Older { process, asked_at: None });
-        Self { older: older.collect(), newer: None }
+        Self { older: older.collect(), newer: None, report_due: None }
+    }
+
+    /// Notes that this process begins to serve.
+    pub fn begin(&mut self, now: Instant) {
+        self.report_due = (!self.older.is_empty()).then_some(now + TRIAL);
+    }
+
+    /// Returns when [`on_turn()`](Self::on_turn) is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.report_due.filter(|_| self.newer.is_none())
+    }
+
+    /// Tells older processes that this one serves, once it has for a while. One that has handed over
+    /// leaves that to the newest.
+    pub fn on_turn(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|due| due <= now) {
+            self.report_due = None;
+            self.older().for_each(Link::report_serving);
+        }
     }
 
     /// Adds the link to a process that takes over.
@@ -136,14 +165,20 @@ impl ProcessRelay {
     /// Receives from another process, into `buffer`.
     pub fn next<'a>(&mut self, buffer: &'a mut [u8]) -> Option<Relayed<'a>> {
         if let Some(newer) = &self.newer {
-            let received = newer.receive(buffer);
-            if received == Err(Closed) {
-                self.newer = None;
-                self.older().for_each(Link::forget_codepoint);
-                return Some(Relayed::NewerEnded);
-            }
-            let Ok(Some(Message::Datagram(arrival, range))) = received else { return None };
-            return Some(Relayed::Datagram(DatagramSource::Newer, arrival, &mut buffer[range]));
+            return match newer.receive(buffer) {
+                Ok(Some(Message::Datagram(arrival, range))) => {
+                    let source = DatagramSource::Newer;
+                    Some(Relayed::Datagram(source, arrival, &mut buffer[range]))
+                }
+                Ok(Some(Message::Serves)) => Some(Relayed::NewerServes),
+                // It asks for nothing: no response.
+                Ok(Some(Message::Known) | None) => None,
+                Err(Closed) => {
+                    self.newer = None;
+                    self.older().for_each(Link::forget_codepoint);
+                    Some(Relayed::NewerEnded)
+                }
+            };
         }
         let mut index = 0;
         while let Some(older) = self.older.get_mut(index) {
@@ -327,5 +362,34 @@ mod tests {
         relays.remove(1);
         assert_eq!(relays[0].next(&mut [0; 100]), Some(Relayed::NewerEnded));
         assert!(!relays[0].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
+    }
+
+    /// Returns how often each relay hears that the newest process serves.
+    fn reports(relays: &mut [ProcessRelay]) -> Vec<usize> {
+        let mut count = |relay: &mut ProcessRelay| {
+            let next = || Some(relay.next(&mut [0; 100])? == Relayed::NewerServes);
+            std::iter::from_fn(next).filter(|is_report| *is_report).count()
+        };
+        relays.iter_mut().map(&mut count).collect()
+    }
+
+    #[test]
+    fn newest_process_reports_once_that_it_serves() {
+        let mut relays = four();
+        let start = now();
+        relays.iter_mut().for_each(|relay| relay.begin(start));
+        assert_eq!((relays[0].deadline(), relays[3].deadline()), (None, Some(start + TRIAL)));
+        for (after, expected) in
+            [(TRIAL / 2, [0, 0, 0, 0]), (TRIAL, [1, 1, 1, 0]), (2 * TRIAL, [0, 0, 0, 0])]
+        {
+            relays.iter_mut().for_each(|relay| relay.on_turn(start + after));
+            assert_eq!(reports(&mut relays), expected, "{after:?}");
+        }
+        // It has served since it began.
+        relays.pop();
+        reports(&mut relays);
+        assert_eq!(relays[2].deadline(), Some(start + TRIAL));
+        relays[2].on_turn(start + TRIAL);
+        assert_eq!(reports(&mut relays), [1, 1, 0]);
     }
 }

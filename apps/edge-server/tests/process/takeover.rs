@@ -281,6 +281,23 @@ fn idle_server_serves_again_when_the_new_one_dies_at_once() {
     assert!(new.stop().success());
 }
 
+// As one whose end takes long, on a busy machine: until then, nothing tells of it.
+#[test]
+fn idle_server_stays_until_the_new_one_has_served() {
+    let (line, mut old) = Line::begin();
+    let mut new = Running::start(&mut line.command());
+    new.wait_for("took over");
+    new.pause();
+    // Of another line, whose new server serves.
+    let (other_line, mut idle) = Line::begin();
+    let _serving = other_line.succeed();
+    assert!(idle.end().0.success());
+    new.kill();
+    old.wait_for("serving again");
+    assert_eq!(get(line.address, 5), 5);
+    assert!(old.stop().success());
+}
+
 // As under a supervisor whose log collector has died.
 #[test]
 fn server_without_standard_error_reloads_and_hands_over() {
