@@ -19,6 +19,7 @@ use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
 use crate::net::process_link::Message;
 use crate::net::route::Arrival;
+use crate::quic::connection_id::Origin;
 use crate::quic::header;
 
 /// How long an older process may take to return a datagram or to say that it has the connection. A
@@ -73,6 +74,9 @@ impl OlderProcess {
 /// Links of one worker.
 #[derive(Default)]
 pub struct ProcessRelay {
+    /// Its place among those of its listener.
+    worker: u8,
+
     /// The youngest first.
     older: Vec<Older>,
     newer: Option<Link>,
@@ -90,9 +94,9 @@ struct Older {
 
 impl ProcessRelay {
     /// Returns the links of a worker to the older processes, the youngest first.
-    pub fn new(older: impl IntoIterator<Item = OlderProcess>) -> Self {
+    pub fn new(worker: u8, older: impl IntoIterator<Item = OlderProcess>) -> Self {
         let older = older.into_iter().map(|process| Older { process, asked_at: None });
-        Self { older: older.collect(), newer: None, report_due: None }
+        Self { worker, older: older.collect(), newer: None, report_due: None }
     }
 
     /// Notes that this process begins to serve.
@@ -150,7 +154,8 @@ impl ProcessRelay {
             }
             DatagramSource::Socket | DatagramSource::Newer => 0,
         };
-        self.older[asked..].iter_mut().any(|older| older.take(arrival, datagram, now))
+        let Self { worker, older, .. } = self;
+        older[asked..].iter_mut().any(|older| older.take(*worker, arrival, datagram, now))
     }
 
     /// Responds to the newest process that a datagram from there has its connection here.
@@ -200,11 +205,17 @@ impl ProcessRelay {
 
 impl Older {
     /// Sends a datagram, if the process may have its connection. Returns whether it did.
-    fn take(&mut self, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
+    fn take(&mut self, worker: u8, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
         let is_long = header::is_long(datagram);
+        let generation = self.process.generation;
         let may_have = match is_long {
-            true => self.responds(now),
-            false => header::generation(datagram) == Some(self.process.generation),
+            // A client whose handshake it has begun waits for it, however slow it is: here, its
+            // packet would open a connection of the same ID.
+            true => {
+                self.responds(now)
+                    || header::origin(datagram) == Some(Origin { worker, generation })
+            }
+            false => header::generation(datagram) == Some(generation),
         };
         if !may_have || self.process.link.send(arrival, datagram).is_err() {
             return false;
@@ -227,10 +238,13 @@ mod tests {
     use quiche::RecvInfo;
     use std::os::fd::OwnedFd;
 
+    use crate::quic::connection_id;
+    use crate::quic::connection_id::Cid;
     use crate::quic::connection_id::ConnectionIdGenerator;
-    use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
+
+    const WORKER: u8 = 1;
 
     /// First packet of a client, and the reply to it.
     const INITIAL: &[u8] = &[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -250,9 +264,18 @@ mod tests {
 
     /// Returns a packet of a connection of this generation.
     fn packet_of(generation: u8) -> Vec<u8> {
-        let origin = Origin { worker: 0, generation };
-        let id = ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap();
-        [&[0x40], &*id.as_quic(), b"x"].concat()
+        [&[0x40], &*id_of(WORKER, generation).as_quic(), b"x"].concat()
+    }
+
+    /// Returns a packet of a handshake that this process has begun.
+    fn handshake_packet_of(worker: u8, generation: u8) -> Vec<u8> {
+        let id = id_of(worker, generation);
+        [&[0xc0, 0, 0, 0, 1, connection_id::LEN as u8], &*id.as_quic(), b"x"].concat()
+    }
+
+    fn id_of(worker: u8, generation: u8) -> Cid {
+        let origin = Origin { worker, generation };
+        ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap()
     }
 
     /// Lets the newest process hand over to one more.
@@ -263,7 +286,7 @@ mod tests {
         old.hand_over(own);
         let older = old.older.iter().map(|older| older.process.try_clone().unwrap());
         let this = OlderProcess { generation, link: Link::new(other) };
-        let new = ProcessRelay::new(std::iter::once(this).chain(older));
+        let new = ProcessRelay::new(WORKER, std::iter::once(this).chain(older));
         relays.push(new);
     }
 
@@ -343,6 +366,28 @@ mod tests {
         forward(&mut relays, 2 * RESPONSE_TIMEOUT);
         receive(&mut relays[2], INITIAL);
         assert!(has_nothing(&mut relays[1]));
+    }
+
+    #[test]
+    fn handshake_waits_for_the_slow_process_that_began_it() {
+        let mut relays = four();
+        let start = now();
+        let mut forward = |packet: &[u8], timeouts| {
+            let now = start + timeouts * RESPONSE_TIMEOUT;
+            relays[3].forward(DatagramSource::Socket, arrival(), packet, now)
+        };
+        assert!((0..3).all(|timeouts| forward(INITIAL, timeouts)));
+        assert!(!forward(INITIAL, 3), "nobody responds");
+        let packets = [0, 1, 2].map(|generation| handshake_packet_of(WORKER, generation));
+        assert!(packets.iter().all(|packet| forward(packet, 3)));
+        for (worker, generation) in [(WORKER, 3), (WORKER + 1, 0)] {
+            assert!(!forward(&handshake_packet_of(worker, generation), 3));
+        }
+        for (relay, packet) in relays.iter_mut().zip(packets) {
+            receive(relay, INITIAL);
+            receive(relay, &packet);
+            assert!(has_nothing(relay));
+        }
     }
 
     #[test]
