@@ -44,8 +44,9 @@ const BUFFER_BYTES: usize = 4 << 20;
 /// Largest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
-/// Contents of a message without a datagram. A datagram's is longer.
+/// Contents of messages without a datagram. A datagram's is longer.
 const KNOWN: [u8; 1] = *b"k";
+const SERVES: [u8; 1] = *b"s";
 
 /// First byte of a message with a codepoint, which is the second and last.
 const CODEPOINT: u8 = b'e';
@@ -61,6 +62,9 @@ pub enum Message {
 
     /// The other process has the connection of a datagram that it was sent.
     Known,
+
+    /// The other process has served for a while.
+    Serves,
 }
 
 /// One end of a link: a Unix socket that preserves message boundaries.
@@ -137,6 +141,12 @@ impl Link {
         let _ = self.send_message(&[IoSlice::new(&KNOWN)]);
     }
 
+    /// Sends [`Message::Serves`].
+    pub fn report_serving(&self) {
+        // A process that has ended does not wait for it either.
+        let _ = self.send_message(&[IoSlice::new(&SERVES)]);
+    }
+
     /// Sends a message. Returns whether the link had room for it.
     fn send_message(&self, message: &[IoSlice<'_>]) -> Result<bool, Closed> {
         let mut nothing = SendAncillaryBuffer::default();
@@ -161,12 +171,16 @@ impl Link {
                 Ok((0, _)) => return Err(Closed),
                 Ok((length, _)) => length.min(buffer.len()),
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => continue,
+                // Reported once, before what the other process sent, if it left something unread.
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return Err(Closed),
             };
             let message = &buffer[..length];
             if message == KNOWN {
                 return Ok(Some(Message::Known));
+            }
+            if message == SERVES {
+                return Ok(Some(Message::Serves));
             }
             if let [CODEPOINT, bits] = *message {
                 self.on_codepoint(Codepoint::from_bits(bits));
@@ -258,7 +272,21 @@ mod tests {
         }
         assert_eq!(other.receive(&mut buffer).unwrap(), None);
         one.acknowledge();
+        one.report_serving();
         assert_eq!(other.receive(&mut buffer), Ok(Some(Message::Known)));
+        assert_eq!(other.receive(&mut buffer), Ok(Some(Message::Serves)));
+    }
+
+    // It has read nothing of what it was sent.
+    #[test]
+    fn what_a_killed_process_sent_is_received() {
+        let (one, other) = Link::pair().unwrap();
+        let other = Link::new(other);
+        one.send(arrival(Codepoint::NotEct), b"unread").unwrap();
+        other.send(arrival(Codepoint::Ect0), b"x").unwrap();
+        drop(other);
+        assert_eq!(received(&one), [Codepoint::Ect0]);
+        assert_eq!(one.receive(&mut [0; 100]), Err(Closed));
     }
 
     #[test]
@@ -322,11 +350,13 @@ mod tests {
         assert_eq!(lengths, [2, datagram, datagram, 2, datagram, datagram]);
     }
 
-    /// An older version reads this message as a datagram without addresses, and ignores it.
+    /// An older version reads these messages as datagrams without addresses, and ignores them.
     #[test]
-    fn message_with_codepoint_is_no_datagram() {
-        assert_eq!(decode(&[CODEPOINT, Codepoint::Ce as u8]), None);
-        assert_ne!(&[CODEPOINT, Codepoint::Ce as u8][..], KNOWN);
+    fn later_messages_are_no_datagrams() {
+        for message in [&[CODEPOINT, Codepoint::Ce as u8][..], &SERVES] {
+            assert_eq!(decode(message), None);
+            assert_ne!(message, KNOWN);
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::quic::secrets::SharedSecrets;
 pub const LEN: usize = 16;
 
 /// Offsets of the worker, the secret and the generation in a connection ID of the server.
-const WORKER_OFFSET: usize = 0;
+pub const WORKER_OFFSET: usize = 0;
 pub const SECRET_OFFSET: usize = 1;
 pub const GENERATION_OFFSET: usize = 2;
 

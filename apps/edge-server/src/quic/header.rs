@@ -2,6 +2,7 @@
 //! read in place.
 
 use crate::quic::connection_id;
+use crate::quic::connection_id::Origin;
 
 /// Bit of the first byte that marks a long header.
 pub const LONG_HEADER: u8 = 0x80;
@@ -28,6 +29,15 @@ pub fn destination_id(packet: &[u8]) -> Option<&[u8]> {
 /// Returns the generation of the process that the server's ID in a short header names.
 pub fn generation(packet: &[u8]) -> Option<u8> {
     destination_id(packet)?.get(connection_id::GENERATION_OFFSET).copied()
+}
+
+/// Returns the origin that the server's ID in a long header names. An ID of a client's choice may
+/// name it by chance.
+pub fn origin(packet: &[u8]) -> Option<Origin> {
+    let id = destination_id(packet).filter(|id| id.len() == connection_id::LEN)?;
+    let (worker, generation) =
+        (id[connection_id::WORKER_OFFSET], id[connection_id::GENERATION_OFFSET]);
+    Some(Origin { worker, generation })
 }
 
 /// Returns whether a packet has a long header.

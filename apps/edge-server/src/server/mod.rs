@@ -152,11 +152,11 @@ impl Workers {
             .zip(older)
             .map(|((((forwarding, commands), shutdown_barrier), heartbeat), older)| {
                 WorkerHandles {
+                    relay: ProcessRelay::new(forwarding.worker(), older),
                     forwarding,
                     commands,
                     shutdown_barrier,
                     heartbeat,
-                    relay: ProcessRelay::new(older),
                 }
             });
 

@@ -268,13 +268,15 @@ impl TakeoverListener {
                 if newer_ended.recv().is_err() {
                     return;
                 }
+                takeover_state.serve_again();
+                let built = Self::build(&path);
+                let built = built.and_then(|built| built.take_place().map(|()| built));
+                // Only now: who reads that may ask for metrics or start the next server at once.
                 match takeover_state.health.is_draining() {
                     true => notice!("the newer server has ended; draining on"),
                     false => notice!("the newer server has ended; serving again"),
                 }
-                takeover_state.serve_again();
-                let built = Self::build(&path);
-                listener = match built.and_then(|built| built.take_place().map(|()| built)) {
+                listener = match built {
                     Ok(listener) => listener,
                     Err(e) => return warn!("no server can take over: {e:#}"),
                 };

@@ -11,9 +11,13 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// The same if an older process then serves: nobody does meanwhile.
 const CLOSING_FOR_OLDER: Duration = Duration::from_millis(100);
 
-/// How long a process that has handed over stays, even without connections: if the new one fails at
-/// its start, nobody else serves.
+/// How long a process that has handed over gives its clients, at least.
 const HANDOVER_MIN: Duration = Duration::from_secs(2);
+
+/// How long it stays, even without connections, unless the new one reports that it serves: if that
+/// fails at its start, nobody else does. The end of a process that was killed may take seconds on a
+/// busy machine.
+const STAY_MAX: Duration = Duration::from_secs(30);
 
 /// State of one worker's shutdown.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +29,11 @@ pub struct Drain {
     /// When the stage ends at the latest.
     until: Option<Instant>,
 
-    /// Until when the process stays without connections.
+    /// Until when the process stays without connections, and its clients may stay.
     stays_until: Option<Instant>,
+
+    /// Whether the newest process has reported that it serves.
+    newer_serves: bool,
 
     /// Whether an older process serves once this one has ended.
     rolls_back: bool,
@@ -47,7 +54,15 @@ impl Drain {
     /// once it drains.
     pub fn new(timeout: Duration) -> Self {
         let (stage, reason) = (Stage::Serving, DrainReason::HandedOver);
-        Self { timeout, stage, reason, until: None, stays_until: None, rolls_back: false }
+        Self {
+            timeout,
+            stage,
+            reason,
+            until: None,
+            stays_until: None,
+            newer_serves: false,
+            rolls_back: false,
+        }
     }
 
     /// Begins to drain. Returns the stage, if it is new.
@@ -59,7 +74,7 @@ impl Drain {
         match self.stage {
             Stage::Serving if handed_over => {
                 let until = now + self.timeout.max(HANDOVER_MIN);
-                self.stays_until = Some(now + HANDOVER_MIN);
+                self.stays_until = (!self.newer_serves).then_some(now + STAY_MAX);
                 self.enter(Stage::Draining, until)
             }
             Stage::Serving if !self.timeout.is_zero() => {
@@ -98,8 +113,14 @@ impl Drain {
         self.rolls_back
     }
 
+    /// Notes that the newest process serves, perhaps before the drain begins.
+    pub fn on_newer_serves(&mut self) {
+        (self.newer_serves, self.stays_until) = (true, None);
+    }
+
     /// Serves again, if the drain was for a handover and has time left.
     pub fn serve_again(&mut self) {
+        self.newer_serves = false;
         if self.stage == Stage::Draining && self.reason == DrainReason::HandedOver {
             (self.stage, self.until, self.stays_until) = (Stage::Serving, None, None);
         }
@@ -119,7 +140,7 @@ impl Drain {
     /// Enters the next stage, if it is time. Returns the stage, if it is new.
     pub fn advance(&mut self, now: Instant) -> Option<Stage> {
         self.stays_until = self.stays_until.filter(|until| *until > now);
-        let is_due = self.until.is_some_and(|until| until <= now);
+        let is_due = self.stays_until.is_none() && self.until.is_some_and(|until| until <= now);
         (is_due && self.stage == Stage::Draining).then(|| self.close(now)).flatten()
     }
 
@@ -175,25 +196,41 @@ mod tests {
     }
 
     #[test]
-    fn process_that_handed_over_stays_without_connections() {
+    fn process_that_handed_over_stays_until_the_new_one_serves() {
         let start = quiche::clock::now();
-        let early = start + HANDOVER_MIN - Duration::from_millis(1);
         for timeout in [25 * SECOND, Duration::ZERO] {
             let mut drain = Drain::new(timeout);
             assert_eq!(drain.begin(HandedOver, start), Some(Stage::Draining));
-            assert_eq!(drain.deadline(), Some(start + HANDOVER_MIN));
-            drain.advance(early);
+            assert_eq!(drain.deadline(), Some(start + STAY_MAX));
+            let early = start + STAY_MAX - Duration::from_millis(1);
+            assert_eq!(drain.advance(early), None);
             assert!(!drain.is_complete(early, || true));
             let mut told_to_end = drain;
             told_to_end.begin(Ordered, early);
             assert!(told_to_end.is_complete(early, || true));
 
-            let late = start + HANDOVER_MIN;
-            let expected = timeout.is_zero().then_some(Stage::Closing);
-            assert_eq!(drain.advance(late), expected);
-            assert!(drain.is_complete(late, || true) && !drain.is_complete(late, || false));
-            assert!(drain.deadline() > Some(late));
+            let mut without_report = drain;
+            assert_eq!(without_report.advance(start + STAY_MAX), Some(Stage::Closing));
+            assert!(without_report.is_complete(start + STAY_MAX, || true));
+
+            drain.on_newer_serves();
+            assert!(drain.is_complete(start, || true) && !drain.is_complete(start, || false));
+            let until = start + timeout.max(HANDOVER_MIN);
+            assert_eq!((drain.deadline(), drain.advance(start)), (Some(until), None));
+            assert_eq!(drain.advance(until), Some(Stage::Closing));
         }
+    }
+
+    #[test]
+    fn report_holds_for_one_handover() {
+        let start = quiche::clock::now();
+        let mut drain = Drain::new(25 * SECOND);
+        drain.on_newer_serves();
+        drain.begin(HandedOver, start);
+        assert!(drain.is_complete(start, || true));
+        drain.serve_again();
+        drain.begin(HandedOver, start);
+        assert!(!drain.is_complete(start, || true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use anyhow::Context;
 use log::debug;
@@ -99,13 +100,14 @@ impl EventLoop {
     /// Waiting fails, which is not expected.
     pub fn run(mut self) -> anyhow::Result<()> {
         poller::sleep_precisely().context("cannot set the timer slack")?;
+        self.handles.relay.begin(clock::now());
         loop {
             let has_more = self.readable || self.relayed || self.worker.has_work();
             let readiness = match has_more {
                 true => self.poller.look(),
                 false => {
                     let now = clock::now();
-                    self.poller.wait(self.worker.deadline(), self.worker.may_gather(now), now)
+                    self.poller.wait(self.deadline(), self.worker.may_gather(now), now)
                 }
             };
             let readiness = readiness.context("cannot wait for packets")?;
@@ -127,6 +129,7 @@ impl EventLoop {
                 self.worker.on_chunks_read();
                 self.take_forwarded();
             }
+            self.handles.relay.on_turn(clock::now());
             self.worker.serve(&self.socket);
             self.worker.watch_segmentation(&self.socket);
             let waits = self.worker.has_unsent_packets();
@@ -143,6 +146,11 @@ impl EventLoop {
     /// Returns a part of the shutdown barrier for what clients have besides the workers.
     pub fn join_shutdown_barrier(&self) -> ShutdownBarrier {
         self.handles.shutdown_barrier.join()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let deadlines = [self.worker.deadline(), self.handles.relay.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn process_commands(&mut self) -> anyhow::Result<()> {
@@ -235,6 +243,7 @@ impl EventLoop {
                 Some(Relayed::Datagram(source, arrival, datagram)) => {
                     deliver(&mut self.worker, relay, &self.socket, (source, arrival), datagram);
                 }
+                Some(Relayed::NewerServes) => self.worker.on_newer_serves(),
                 Some(Relayed::NewerEnded) => self.serve_again().context("cannot serve again")?,
                 None => return Ok(Received::Drained),
             }

@@ -434,6 +434,11 @@ impl Worker {
         }
     }
 
+    /// Notes that a newer process serves: this one is not needed without connections.
+    pub fn on_newer_serves(&mut self) {
+        self.drain.on_newer_serves();
+    }
+
     /// Accepts connections again, unless the process is to end.
     pub fn serve_again(&mut self) {
         self.drain.serve_again();

@@ -7,7 +7,8 @@
 //! to the next, each of which returns what it does not know.
 //!
 //! A process that has handed over keeps its links to older ones, without reading them. If all newer
-//! processes end, it reads the sockets and these links again.
+//! processes end, it reads the sockets and these links again. The newest tells the older ones when it
+//! has served for a while: until then, one without connections stays.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,11 +19,15 @@ use crate::net::process_link::Closed;
 use crate::net::process_link::Link;
 use crate::net::process_link::Message;
 use crate::net::route::Arrival;
+use crate::quic::connection_id::Origin;
 use crate::quic::header;
 
 /// How long an older process may take to return a datagram or to say that it has the connection. A
 /// process that takes longer is stopped, and clients must not wait for it.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How long a process serves before it tells older ones that it does.
+const TRIAL: Duration = Duration::from_secs(2);
 
 /// Source of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,9 @@ pub enum DatagramSource {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Relayed<'a> {
     Datagram(DatagramSource, Arrival, &'a mut [u8]),
+
+    /// The newest process has served for a while.
+    NewerServes,
 
     /// All newer processes have ended: this one is the newest again.
     NewerEnded,
@@ -66,9 +74,15 @@ impl OlderProcess {
 /// Links of one worker.
 #[derive(Default)]
 pub struct ProcessRelay {
+    /// Its place among those of its listener.
+    worker: u8,
+
     /// The youngest first.
     older: Vec<Older>,
     newer: Option<Link>,
+
+    /// When older processes are to be told that this one serves.
+    report_due: Option<Instant>,
 }
 
 struct Older {
@@ -80,9 +94,28 @@ struct Older {
 
 impl ProcessRelay {
     /// Returns the links of a worker to the older processes, the youngest first.
-    pub fn new(older: impl IntoIterator<Item = OlderProcess>) -> Self {
+    pub fn new(worker: u8, older: impl IntoIterator<Item = OlderProcess>) -> Self {
         let older = older.into_iter().map(|process| Older { process, asked_at: None });
-        Self { older: older.collect(), newer: None }
+        Self { worker, older: older.collect(), newer: None, report_due: None }
+    }
+
+    /// Notes that this process begins to serve.
+    pub fn begin(&mut self, now: Instant) {
+        self.report_due = (!self.older.is_empty()).then_some(now + TRIAL);
+    }
+
+    /// Returns when [`on_turn()`](Self::on_turn) is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.report_due.filter(|_| self.newer.is_none())
+    }
+
+    /// Tells older processes that this one serves, once it has for a while. One that has handed over
+    /// leaves that to the newest.
+    pub fn on_turn(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|due| due <= now) {
+            self.report_due = None;
+            self.older().for_each(Link::report_serving);
+        }
     }
 
     /// Adds the link to a process that takes over.
@@ -121,7 +154,8 @@ impl ProcessRelay {
             }
             DatagramSource::Socket | DatagramSource::Newer => 0,
         };
-        self.older[asked..].iter_mut().any(|older| older.take(arrival, datagram, now))
+        let Self { worker, older, .. } = self;
+        older[asked..].iter_mut().any(|older| older.take(*worker, arrival, datagram, now))
     }
 
     /// Responds to the newest process that a datagram from there has its connection here.
@@ -136,14 +170,20 @@ impl ProcessRelay {
     /// Receives from another process, into `buffer`.
     pub fn next<'a>(&mut self, buffer: &'a mut [u8]) -> Option<Relayed<'a>> {
         if let Some(newer) = &self.newer {
-            let received = newer.receive(buffer);
-            if received == Err(Closed) {
-                self.newer = None;
-                self.older().for_each(Link::forget_codepoint);
-                return Some(Relayed::NewerEnded);
-            }
-            let Ok(Some(Message::Datagram(arrival, range))) = received else { return None };
-            return Some(Relayed::Datagram(DatagramSource::Newer, arrival, &mut buffer[range]));
+            return match newer.receive(buffer) {
+                Ok(Some(Message::Datagram(arrival, range))) => {
+                    let source = DatagramSource::Newer;
+                    Some(Relayed::Datagram(source, arrival, &mut buffer[range]))
+                }
+                Ok(Some(Message::Serves)) => Some(Relayed::NewerServes),
+                // It asks for nothing: no response.
+                Ok(Some(Message::Known) | None) => None,
+                Err(Closed) => {
+                    self.newer = None;
+                    self.older().for_each(Link::forget_codepoint);
+                    Some(Relayed::NewerEnded)
+                }
+            };
         }
         let mut index = 0;
         while let Some(older) = self.older.get_mut(index) {
@@ -165,11 +205,17 @@ impl ProcessRelay {
 
 impl Older {
     /// Sends a datagram, if the process may have its connection. Returns whether it did.
-    fn take(&mut self, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
+    fn take(&mut self, worker: u8, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
         let is_long = header::is_long(datagram);
+        let generation = self.process.generation;
         let may_have = match is_long {
-            true => self.responds(now),
-            false => header::generation(datagram) == Some(self.process.generation),
+            // A client whose handshake it has begun waits for it, however slow it is: here, its
+            // packet would open a connection of the same ID.
+            true => {
+                self.responds(now)
+                    || header::origin(datagram) == Some(Origin { worker, generation })
+            }
+            false => header::generation(datagram) == Some(generation),
         };
         if !may_have || self.process.link.send(arrival, datagram).is_err() {
             return false;
@@ -192,10 +238,13 @@ mod tests {
     use quiche::RecvInfo;
     use std::os::fd::OwnedFd;
 
+    use crate::quic::connection_id;
+    use crate::quic::connection_id::Cid;
     use crate::quic::connection_id::ConnectionIdGenerator;
-    use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
+
+    const WORKER: u8 = 1;
 
     /// First packet of a client, and the reply to it.
     const INITIAL: &[u8] = &[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -215,9 +264,18 @@ mod tests {
 
     /// Returns a packet of a connection of this generation.
     fn packet_of(generation: u8) -> Vec<u8> {
-        let origin = Origin { worker: 0, generation };
-        let id = ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap();
-        [&[0x40], &*id.as_quic(), b"x"].concat()
+        [&[0x40], &*id_of(WORKER, generation).as_quic(), b"x"].concat()
+    }
+
+    /// Returns a packet of a handshake that this process has begun.
+    fn handshake_packet_of(worker: u8, generation: u8) -> Vec<u8> {
+        let id = id_of(worker, generation);
+        [&[0xc0, 0, 0, 0, 1, connection_id::LEN as u8], &*id.as_quic(), b"x"].concat()
+    }
+
+    fn id_of(worker: u8, generation: u8) -> Cid {
+        let origin = Origin { worker, generation };
+        ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap()
     }
 
     /// Lets the newest process hand over to one more.
@@ -228,7 +286,7 @@ mod tests {
         old.hand_over(own);
         let older = old.older.iter().map(|older| older.process.try_clone().unwrap());
         let this = OlderProcess { generation, link: Link::new(other) };
-        let new = ProcessRelay::new(std::iter::once(this).chain(older));
+        let new = ProcessRelay::new(WORKER, std::iter::once(this).chain(older));
         relays.push(new);
     }
 
@@ -311,6 +369,28 @@ mod tests {
     }
 
     #[test]
+    fn handshake_waits_for_the_slow_process_that_began_it() {
+        let mut relays = four();
+        let start = now();
+        let mut forward = |packet: &[u8], timeouts| {
+            let now = start + timeouts * RESPONSE_TIMEOUT;
+            relays[3].forward(DatagramSource::Socket, arrival(), packet, now)
+        };
+        assert!((0..3).all(|timeouts| forward(INITIAL, timeouts)));
+        assert!(!forward(INITIAL, 3), "nobody responds");
+        let packets = [0, 1, 2].map(|generation| handshake_packet_of(WORKER, generation));
+        assert!(packets.iter().all(|packet| forward(packet, 3)));
+        for (worker, generation) in [(WORKER, 3), (WORKER + 1, 0)] {
+            assert!(!forward(&handshake_packet_of(worker, generation), 3));
+        }
+        for (relay, packet) in relays.iter_mut().zip(packets) {
+            receive(relay, INITIAL);
+            receive(relay, &packet);
+            assert!(has_nothing(relay));
+        }
+    }
+
+    #[test]
     fn process_serves_again_when_all_newer_ones_end() {
         let mut relays = four();
         // Whichever order the others end in.
@@ -327,5 +407,34 @@ mod tests {
         relays.remove(1);
         assert_eq!(relays[0].next(&mut [0; 100]), Some(Relayed::NewerEnded));
         assert!(!relays[0].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
+    }
+
+    /// Returns how often each relay hears that the newest process serves.
+    fn reports(relays: &mut [ProcessRelay]) -> Vec<usize> {
+        let mut count = |relay: &mut ProcessRelay| {
+            let next = || Some(relay.next(&mut [0; 100])? == Relayed::NewerServes);
+            std::iter::from_fn(next).filter(|is_report| *is_report).count()
+        };
+        relays.iter_mut().map(&mut count).collect()
+    }
+
+    #[test]
+    fn newest_process_reports_once_that_it_serves() {
+        let mut relays = four();
+        let start = now();
+        relays.iter_mut().for_each(|relay| relay.begin(start));
+        assert_eq!((relays[0].deadline(), relays[3].deadline()), (None, Some(start + TRIAL)));
+        for (after, expected) in
+            [(TRIAL / 2, [0, 0, 0, 0]), (TRIAL, [1, 1, 1, 0]), (2 * TRIAL, [0, 0, 0, 0])]
+        {
+            relays.iter_mut().for_each(|relay| relay.on_turn(start + after));
+            assert_eq!(reports(&mut relays), expected, "{after:?}");
+        }
+        // It has served since it began.
+        relays.pop();
+        reports(&mut relays);
+        assert_eq!(relays[2].deadline(), Some(start + TRIAL));
+        relays[2].on_turn(start + TRIAL);
+        assert_eq!(reports(&mut relays), [1, 1, 0]);
     }
 }

@@ -23,6 +23,7 @@ use crate::support::tcp_client;
 use crate::support::tcp_client::TcpClient;
 use crate::support::tcp_client::Version;
 use crate::takeover::get;
+use crate::takeover::patient_client;
 use crate::takeover::Line;
 use crate::takeover::LONG;
 use crate::takeover::LONG_BYTES;
@@ -105,7 +106,7 @@ impl ServerProcess {
 
 impl Download {
     fn start(line: &Line) -> Self {
-        let mut client = Box::new(UdpClient::connect(line.address));
+        let mut client = Box::new(patient_client(line.address));
         let stream = client.request("GET", LONG);
         Self::begin(DownloadClient::Quic { client, stream })
     }
