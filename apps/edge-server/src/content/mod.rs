@@ -520,6 +520,7 @@ impl VirtualHost {
             origin: Arc::clone(origin),
             request: forwarded,
             client: address,
+            report: Arc::default(),
             grant: AccessGrant::default(),
             cached: None,
             cache_status: None,

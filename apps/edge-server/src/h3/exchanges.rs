@@ -1,6 +1,7 @@
 //! Exchanges under way on a connection: each lasts from its request until the client has
 //! acknowledged the whole response, or either endpoint has cancelled it.
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -11,6 +12,7 @@ use quiche::h3;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
+use crate::http::origin_report::OriginReport;
 use crate::http::request_summary::RequestSummary;
 use crate::quic::Quic;
 
@@ -43,6 +45,9 @@ struct Exchange {
     status: Option<u16>,
     user: Option<Box<str>>,
     cache: Option<&'static str>,
+
+    /// Absent unless an origin is to have the response.
+    origin: Option<Arc<OriginReport>>,
     first_byte: Option<Duration>,
     bytes: u64,
 }
@@ -63,8 +68,9 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        let (status, user, cache, first_byte) = (None, None, None, None);
-        let exchange = Exchange { summary, started, status, user, cache, first_byte, bytes: 0 };
+        let (status, user, cache, origin, first_byte) = (None, None, None, None, None);
+        let exchange =
+            Exchange { summary, started, status, user, cache, origin, first_byte, bytes: 0 };
         self.kept_bytes += exchange.kept_bytes();
         if let Some(before) = self.under_way.insert(stream, exchange) {
             self.kept_bytes -= before.kept_bytes();
@@ -82,6 +88,13 @@ impl Exchanges {
     pub fn on_cache(&mut self, stream: u64, cache: Option<&'static str>) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.cache = cache;
+        }
+    }
+
+    /// Notes that an origin is to have the response.
+    pub fn on_origin(&mut self, stream: u64, report: &Arc<OriginReport>) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.origin = Some(Arc::clone(report));
         }
     }
 
@@ -186,7 +199,7 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status, user, cache, first_byte, bytes } = exchange;
+        let Exchange { summary, started, status, user, cache, origin, first_byte, bytes } = exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
@@ -194,6 +207,7 @@ impl Exchanges {
             summary,
             user,
             cache,
+            origin: origin.and_then(|report| report.times()).map(Box::new),
             started,
             duration,
             first_byte,

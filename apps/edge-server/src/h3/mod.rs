@@ -466,6 +466,7 @@ impl Session {
         stage: ContentStage,
         context: &RequestContext<'_>,
     ) -> Awaited {
+        self.exchanges.on_origin(stream, &forwarded.report);
         if stage == ContentStage::More && !request.method.is_safe() {
             self.uploads.insert(stream, forwarded.upload(request.content_length));
         }

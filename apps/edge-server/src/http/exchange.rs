@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
+use crate::http::origin_report::OriginTimes;
 use crate::http::request_summary::RequestSummary;
 
 /// Status, in logs and metrics, of a request that ended before it had a response: nginx's, which tools for
@@ -41,6 +42,9 @@ pub struct FinishedRequest {
 
     /// What the cache has done, if the response is one of an origin that has one.
     pub cache: Option<&'static str>,
+
+    /// What an origin has done for it, if one was asked.
+    pub origin: Option<Box<OriginTimes>>,
     pub started: SystemTime,
     pub duration: Duration,
 
@@ -67,6 +71,7 @@ pub mod tests {
             summary: RequestSummary::default(),
             user: None,
             cache: None,
+            origin: None,
             started: UNIX_EPOCH,
             duration: Duration::ZERO,
             first_byte: None,

@@ -9,6 +9,7 @@ pub mod date;
 pub mod exchange;
 pub mod field;
 pub mod open_file;
+pub mod origin_report;
 pub mod range;
 pub mod request;
 pub mod request_summary;

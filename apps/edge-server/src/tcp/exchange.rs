@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
@@ -10,6 +11,7 @@ use quiche::clock;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
+use crate::http::origin_report::OriginReport;
 use crate::http::request_summary::RequestSummary;
 use crate::http::response::Response;
 use crate::tcp::activity::ConnectionActivity;
@@ -32,6 +34,12 @@ pub struct TcpExchange {
     status: Option<u16>,
     user: Option<Box<str>>,
     cache: Option<&'static str>,
+
+    /// Absent unless an origin is to have the response.
+    origin: Option<Arc<OriginReport>>,
+
+    /// Time until the connection had the response's head.
+    first_byte: Option<Duration>,
     bytes: u64,
 
     /// The connection has taken the whole response.
@@ -60,6 +68,8 @@ impl TcpExchange {
             status: None,
             user: None,
             cache: None,
+            origin: None,
+            first_byte: None,
             bytes: 0,
             complete: false,
             awaits_origin: false,
@@ -71,6 +81,12 @@ impl TcpExchange {
         self.status = Some(response.status);
         self.user = response.user.take();
         self.cache = response.cache;
+        self.first_byte = Some(clock::now().saturating_duration_since(self.started.0));
+    }
+
+    /// Notes that an origin is to have the response.
+    pub fn on_origin(&mut self, report: &Arc<OriginReport>) {
+        self.origin = Some(Arc::clone(report));
     }
 
     /// Notes that content of the request has arrived.
@@ -129,9 +145,10 @@ impl Drop for TcpExchange {
             summary: std::mem::take(summary),
             user: self.user.take(),
             cache: self.cache,
+            origin: self.origin.take().and_then(|report| report.times()).map(Box::new),
             started: *started,
             duration: now.saturating_duration_since(*instant),
-            first_byte: None,
+            first_byte: self.first_byte,
             status,
             bytes: self.bytes,
             complete: self.complete,

@@ -217,6 +217,7 @@ async fn forward(
     content: Option<Incoming>,
     exchange: &mut TcpExchange,
 ) -> Box<ForwardedResponse> {
+    exchange.on_origin(&forwarded.report);
     let content = content.filter(|content| !content.is_end_stream() && !forwarded.is_safe());
     let Some(content) = content else {
         exchange.set_awaiting_origin(true);

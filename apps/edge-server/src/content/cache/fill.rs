@@ -18,6 +18,7 @@ use crate::content::cache::store::MemoryReservation;
 use crate::content::cache::store::ResponseCache;
 use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::server::OriginResponse;
+use crate::content::origin::server::UpstreamExchange;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::http::shared_body::SharedBodyWriter;
 
@@ -54,7 +55,7 @@ impl Fill {
         let _permit = permit;
         let OriginResponse { response, exchange } = response;
         let is_http2 = response.version() == Version::HTTP_2;
-        let outcome = match self.copy(response.into_body(), is_http2, body_time).await {
+        let outcome = match self.copy(response.into_body(), is_http2, body_time, &exchange).await {
             FillEnd::Complete => {
                 exchange.complete();
                 OriginOutcome::Complete
@@ -87,6 +88,7 @@ impl Fill {
         mut content: Incoming,
         is_http2: bool,
         body_time: Duration,
+        exchange: &UpstreamExchange,
     ) -> FillEnd {
         let mut filled = 0;
         loop {
@@ -101,6 +103,7 @@ impl Fill {
                 }
                 Ok(None) => return FillEnd::Complete,
                 Ok(Some(Ok(frame))) => {
+                    exchange.on_received(&content);
                     // Trailers are left out.
                     if let Ok(data) = frame.into_data() {
                         filled += data.len() as u64;

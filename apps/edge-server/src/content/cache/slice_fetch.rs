@@ -17,6 +17,7 @@ use log::debug;
 use quiche::clock;
 use tokio::time::sleep;
 
+use crate::content::cache::counts::SliceResult;
 use crate::content::cache::disk_fetch;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::entry::ReceivedHead;
@@ -56,6 +57,8 @@ pub struct ResponseSlices {
     pub key: Arc<str>,
     pub head: Arc<CachedResponse>,
     pub layout: SliceLayout,
+
+    /// For slices after the one that a request needs first.
     pub source: FetchSource,
 
     /// Of the request, without conditions of its client.
@@ -75,19 +78,23 @@ pub enum SliceError {
 }
 
 impl ResponseSlices {
-    /// Returns a slice, and whether it was there. It may still come.
+    /// Returns a slice, and whether it was there or is fetched from the source. It may still come.
     ///
     /// # Errors
     ///
     /// The origin does not send it. The response is forgotten if there is another one.
-    pub async fn get(&self, index: u64) -> Result<(SharedBodyReader, bool), SliceError> {
+    pub async fn get(
+        &self,
+        index: u64,
+        source: &FetchSource,
+    ) -> Result<(SharedBodyReader, bool), SliceError> {
         let key = self.layout.key(&self.key, index);
         for _ in 0..TURNS_MAX {
             if let Some(reader) = self.in_memory(&key) {
                 return Ok((reader, true));
             }
             let receiver = match self.cache.flights.join(&key, &self.cache.invalidations) {
-                FlightSeat::Leader(lead) => return self.lead(lead, index, &key).await,
+                FlightSeat::Leader(lead) => return self.lead(lead, index, &key, source).await,
                 FlightSeat::Follower(receiver) => receiver,
             };
             match receiver.await {
@@ -100,7 +107,7 @@ impl ResponseSlices {
                 Ok(FlightResult::Unshared) | Err(_) => (),
             }
         }
-        self.fetch(index, &key).await.map(|(_, reader)| (reader, false))
+        self.fetch(index, &key, source).await.map(|(_, reader)| (reader, false))
     }
 
     /// Gets a slice for all who wait for it.
@@ -109,6 +116,7 @@ impl ResponseSlices {
         lead: FlightLead,
         index: u64,
         key: &Arc<str>,
+        source: &FetchSource,
     ) -> Result<(SharedBodyReader, bool), SliceError> {
         let kept = disk_fetch::read(&self.cache, &self.settings, key, &HeaderMap::new()).await;
         if let Some((slice, reader)) =
@@ -117,7 +125,7 @@ impl ResponseSlices {
             lead.land(&FlightResult::Landed(slice, CacheStatus::default()));
             return Ok((reader, true));
         }
-        match self.fetch(index, key).await {
+        match self.fetch(index, key, source).await {
             Ok((slice, reader)) => {
                 lead.land(&FlightResult::Landed(slice, CacheStatus::default()));
                 Ok((reader, false))
@@ -139,9 +147,11 @@ impl ResponseSlices {
         &self,
         index: u64,
         key: &Arc<str>,
+        source: &FetchSource,
     ) -> Result<(Arc<CachedResponse>, SharedBodyReader), SliceError> {
         let range = self.layout.range(index);
-        let fetched = self.send(&slices::range_field(&range)).await.map_err(SliceError::Failed)?;
+        let fetched = self.send(&slices::range_field(&range), source).await;
+        let fetched = fetched.map_err(SliceError::Failed)?;
         let head = &fetched.head;
         let expected = Some(ContentRange { range: range.clone(), length: self.layout.length });
         let content_range = value(&head.fields, "content-range").and_then(ContentRange::parse);
@@ -163,13 +173,13 @@ impl ResponseSlices {
         let is_kept = !head.lacks_rules
             && storability::is_storable(200, &head.fields, credentials, &self.settings);
         self.keeps_none.store(!is_kept, Ordering::Relaxed);
-        keep_slice(&self.cache, key, fetched, range.end - range.start, is_kept, &self.source)
+        keep_slice(&self.cache, key, fetched, range.end - range.start, is_kept, source)
             .ok_or(SliceError::Changed)
     }
 
     /// Asks the origin for a range. Waits for a vacancy: who has begun to read goes on.
-    async fn send(&self, range: &str) -> Result<Box<Fetched>, OriginError> {
-        let until = clock::now() + self.source.origin.body_time;
+    async fn send(&self, range: &str, source: &FetchSource) -> Result<Box<Fetched>, OriginError> {
+        let until = clock::now() + source.origin.body_time;
         loop {
             let mut request = Request::new(OriginContent::default());
             *request.method_mut() = Method::GET;
@@ -181,7 +191,7 @@ impl ResponseSlices {
                     request.headers_mut().insert(name, value);
                 }
             }
-            match self.source.fetch(request).await {
+            match source.fetch(request).await {
                 Err(OriginError::Busy) if clock::now() < until => {
                     sleep(BUSY_NAP).await;
                 }
@@ -226,12 +236,16 @@ pub fn keep_slice(
 impl SliceSource for ResponseSlices {
     fn request(self: Arc<Self>, index: u64, awaited: AwaitedSlice) {
         if let Some(reader) = self.in_memory(&self.layout.key(&self.key, index)) {
+            SliceResult::Hit.count();
             return awaited.give(reader);
         }
         let runtime = self.source.origin.runtime;
         drop(runtime.spawn(async move {
-            match self.get(index).await {
-                Ok((reader, _)) => awaited.give(reader),
+            match self.get(index, &self.source).await {
+                Ok((reader, is_there)) => {
+                    SliceResult::of_needed(is_there).count();
+                    awaited.give(reader);
+                }
                 Err(e) => debug!("{}: slice {index}: {e:?}", self.key),
             }
         }));
@@ -246,8 +260,11 @@ impl SliceSource for ResponseSlices {
         let runtime = self.source.origin.runtime;
         drop(runtime.spawn(async move {
             // Who reads on finds it, or asks again.
-            let fetched = self.get(index).await;
-            drop(fetched.inspect_err(|e| debug!("{}: slice {index}: {e:?}", self.key)));
+            match self.get(index, &self.source).await {
+                Ok((_, true)) => (),
+                Ok((_, false)) => SliceResult::Ahead.count(),
+                Err(e) => debug!("{}: slice {index}: {e:?}", self.key),
+            }
         }));
     }
 }

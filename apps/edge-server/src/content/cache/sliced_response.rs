@@ -14,6 +14,7 @@ use quiche::clock;
 
 use crate::content::cache::answer::CacheAnswer;
 use crate::content::cache::counts::CacheResult;
+use crate::content::cache::counts::SliceResult;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::fetch::copy_of;
 use crate::content::cache::fetch::CacheFetch;
@@ -86,7 +87,7 @@ impl CacheFetch {
         }
         if detail.is_some() && !self.cache.flights.has(&self.key) {
             let again = self.in_background();
-            drop(tokio::spawn(again.fetch(source.clone(), copy_of(request))));
+            drop(tokio::spawn(again.fetch(source.unreported(), copy_of(request))));
         }
         Ok(Some(answer))
     }
@@ -108,8 +109,9 @@ impl CacheFetch {
         let slices = self.slices_of(source, request, &response, layout);
         let first = match first_wanted(request, layout) {
             None => None,
-            Some(index) => match slices.get(index).await {
+            Some(index) => match slices.get(index, source).await {
                 Ok((reader, is_there)) => {
+                    SliceResult::of_needed(is_there).count();
                     if !is_there && status.forward.is_none() {
                         status.forward = Some(ForwardReason::Partial);
                         status.is_stored = true;
@@ -138,7 +140,7 @@ impl CacheFetch {
             key: Arc::clone(&self.key),
             head: Arc::clone(head),
             layout,
-            source: source.clone(),
+            source: source.unreported(),
             uri: request.uri().clone(),
             headers,
             keeps_none: AtomicBool::default(),
@@ -182,6 +184,7 @@ impl CacheFetch {
         let bytes = range.end - range.start;
         let (_, reader) = keep_slice(cache, &slice_key, fetched, bytes, is_stored, source)?;
         self.count(CacheResult::Miss);
+        SliceResult::Miss.count();
         let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
         let slices = self.slices_of(source, request, &head, layout);
         Some(sliced_answer(slices, Some((index, reader)), status))

@@ -31,6 +31,7 @@ use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
 use crate::http::body_stream::stream;
 use crate::http::body_stream::StreamWriter;
+use crate::http::origin_report::OriginReport;
 use crate::http::response::Field;
 
 /// Interim responses of a request that wait, and that are passed on.
@@ -43,6 +44,7 @@ pub struct ForwardedRequest {
     pub origin: Arc<OriginServer>,
     pub request: Request<OriginContent>,
     pub client: IpAddr,
+    pub report: Arc<OriginReport>,
 
     /// What the access rules grant.
     pub grant: AccessGrant,
@@ -90,18 +92,18 @@ impl ForwardedRequest {
 
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
-        let Self { origin, mut request, client, grant, cached, cache_status } = self;
+        let Self { origin, mut request, client, report, grant, cached, cache_status } = self;
         let (sender, result) = oneshot::channel();
         let interim = watch_interim(&mut request);
         if let Some(fetch) = cached {
-            let source = FetchSource { origin: Arc::clone(&origin), client };
+            let source = FetchSource { origin: Arc::clone(&origin), client, report };
             drop(origin.runtime.spawn(fetch_cached(fetch, source, request, sender)));
             return PendingForward { result, interim, grant, cache_status };
         }
         match origin.take_vacancy(client) {
             Some(permit) => drop(origin.runtime.spawn(async move {
                 let _permit = permit;
-                let outcome = forward(&origin, request, sender).await;
+                let outcome = forward(&origin, request, &report, sender).await;
                 outcome.count();
             })),
             None => {
@@ -181,13 +183,14 @@ impl Future for PendingForward {
 async fn forward(
     origin: &OriginServer,
     request: Request<OriginContent>,
+    report: &Arc<OriginReport>,
     mut sender: oneshot::Sender<OriginResult>,
 ) -> OriginOutcome {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let fetched = tokio::select! {
         biased;
         () = sender.closed() => return OriginOutcome::Cancelled,
-        fetched = origin.fetch(request) => fetched,
+        fetched = origin.fetch(request, report) => fetched,
     };
     let response = match fetched {
         Ok(response) => response,

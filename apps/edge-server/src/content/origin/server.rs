@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
+use hyper::body::Body as _;
 use hyper::body::Incoming;
 use hyper::Request;
 use hyper::Response;
 use log::debug;
+use quiche::clock;
 use quiche::path_state::PrefixLengths;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -39,6 +41,7 @@ use crate::content::origin::upstream::Upstream;
 use crate::content::origin::upstream::UpstreamRequest;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::content::origin::vacancies::OriginVacancies;
+use crate::http::origin_report::OriginReport;
 
 /// Time-outs of a rule that names none, in seconds: less than the idle time-out of a QUIC connection, so that
 /// clients get the error.
@@ -101,6 +104,18 @@ pub struct UpstreamExchange {
 }
 
 impl UpstreamExchange {
+    /// Notes what has come of the body, before its client can have the end.
+    pub fn on_received(&self, body: &Incoming) {
+        if body.is_end_stream() {
+            self.on_end();
+        }
+    }
+
+    /// Notes that all of the body has come.
+    pub fn on_end(&self) {
+        self.request.on_whole_response();
+    }
+
     /// Ends it after the whole of the response.
     pub fn complete(self) {
         self.lease.release();
@@ -156,7 +171,7 @@ impl OriginServer {
         self.vacancies.try_take(subnet_of(client, self.prefix_lengths))
     }
 
-    /// Sends a request, and returns the response once it has begun. After a failure another upstream
+    /// Sends a request, of which the report tells, and returns the response once it has begun. After a failure another upstream
     /// gets the request, if that may be (RFC 9110, 9.2.2).
     ///
     /// # Errors
@@ -165,10 +180,12 @@ impl OriginServer {
     pub async fn fetch(
         &self,
         request: Request<OriginContent>,
+        report: &Arc<OriginReport>,
     ) -> Result<OriginResponse, OriginError> {
+        report.on_begin(clock::now());
         let current = Mutex::new(None);
         let monitor = request.body().monitor();
-        let fetching = self.fetch_anywhere(request, &current);
+        let fetching = self.fetch_anywhere(request, &current, report);
         let fetched = self.in_time(fetching, &monitor).await;
         let current = current.into_inner().unwrap_or_else(PoisonError::into_inner);
         let fetched = fetched.unwrap_or(Err(OriginError::Timeout));
@@ -191,6 +208,7 @@ impl OriginServer {
         &self,
         request: Request<OriginContent>,
         current: &Mutex<Option<UpstreamRequest>>,
+        report: &Arc<OriginReport>,
     ) -> Result<(Response<Incoming>, OriginLease), OriginError> {
         let (head, mut content) = request.into_parts();
         let monitor = content.monitor();
@@ -202,7 +220,7 @@ impl OriginServer {
                 let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
                 std::mem::replace(&mut *current, request)
             };
-            set(Some(upstream.begin()));
+            set(Some(upstream.begin(report)));
             let is_fresh = !tried.is_empty();
             tried.push(index);
             let failed = match attempt(upstream, head.clone(), content, is_fresh).await {

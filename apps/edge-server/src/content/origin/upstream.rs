@@ -26,6 +26,7 @@ use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::health::HealthChange;
 use crate::content::origin::health::UpstreamHealth;
 use crate::content::origin::pool::OriginPool;
+use crate::http::origin_report::OriginReport;
 
 /// Counts of all upstreams since the process began, by URL. They outlive reloads.
 static COUNTS: Mutex<BTreeMap<Arc<str>, Arc<UpstreamCounts>>> = Mutex::new(BTreeMap::new());
@@ -67,6 +68,7 @@ pub struct UpstreamReport {
 #[derive(Debug)]
 pub struct UpstreamRequest {
     pub upstream: Arc<Upstream>,
+    report: Arc<OriginReport>,
     is_trial: bool,
     outcome: Option<OriginOutcome>,
 }
@@ -110,11 +112,17 @@ impl Upstream {
         }
     }
 
-    /// Notes that it gets a request.
-    pub fn begin(self: &Arc<Self>) -> UpstreamRequest {
+    /// Notes that it gets a request, which has this report.
+    pub fn begin(self: &Arc<Self>, report: &Arc<OriginReport>) -> UpstreamRequest {
+        report.on_attempt(&self.url);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let is_trial = self.health().on_request(clock::now());
-        UpstreamRequest { upstream: Arc::clone(self), is_trial, outcome: None }
+        UpstreamRequest {
+            upstream: Arc::clone(self),
+            report: Arc::clone(report),
+            is_trial,
+            outcome: None,
+        }
     }
 
     /// Notes the result of a health check.
@@ -166,7 +174,14 @@ impl Drop for Upstream {
 impl UpstreamRequest {
     /// Notes that the response has begun.
     pub fn on_response(&self) {
-        self.upstream.change("", |health| health.on_success(clock::now()));
+        let now = clock::now();
+        self.report.on_response(now);
+        self.upstream.change("", |health| health.on_success(now));
+    }
+
+    /// Notes that all of the response has come.
+    pub fn on_whole_response(&self) {
+        self.report.on_end(clock::now());
     }
 
     /// Notes that the request ends so, by the upstream's fault.
@@ -183,6 +198,7 @@ impl UpstreamRequest {
 
 impl Drop for UpstreamRequest {
     fn drop(&mut self) {
+        self.report.on_end(clock::now());
         self.upstream.requests.fetch_sub(1, Ordering::Relaxed);
         if self.is_trial {
             self.upstream.health().on_trial_end(clock::now());

@@ -14,6 +14,7 @@ use super::json::ObjectWriter;
 use super::timestamp;
 use crate::config::AccessLogFormat;
 use crate::http::exchange::FinishedRequest;
+use crate::http::origin_report::OriginTimes;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
@@ -44,6 +45,7 @@ impl LogLine<'_> {
             summary,
             user,
             cache,
+            origin,
             started,
             duration,
             status,
@@ -70,6 +72,7 @@ impl LogLine<'_> {
         if cache.is_some() {
             line.name(key!("cache"), *cache);
         }
+        origin.iter().for_each(|times| append_origin(times, &mut line));
         line.members(&columns.path);
         if let Some(report) = &self.connection.resume {
             let mut resume = line.reopened();
@@ -121,6 +124,19 @@ impl LogLine<'_> {
             append_word(certificate, &mut text);
         }
         text
+    }
+}
+
+/// Writes what the origin of a response has done.
+fn append_origin(times: &OriginTimes, line: &mut ObjectWriter<'_>) {
+    line.string(key!("upstream"), &times.upstream);
+    match times.first_byte {
+        Some(time) => line.number(key!("origin_first_byte_ms"), |text| append_ms(time, text)),
+        None => line.name(key!("origin_first_byte_ms"), None),
+    }
+    match times.whole {
+        Some(time) => line.number(key!("origin_ms"), |text| append_ms(time, text)),
+        None => line.name(key!("origin_ms"), None),
     }
 }
 
@@ -195,6 +211,7 @@ mod tests {
             summary,
             user: None,
             cache: None,
+            origin: None,
             started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
             duration: Duration::from_micros(1_234_567),
             first_byte: None,
@@ -277,6 +294,28 @@ mod tests {
         other.connection.resume = None;
         let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
+    }
+
+    #[test]
+    fn line_names_the_origin_that_was_asked() {
+        let times = |first_byte, whole| OriginTimes {
+            upstream: "http://a.internal:8080".into(),
+            first_byte,
+            whole,
+        };
+        let us = |us| Some(Duration::from_micros(us));
+        for (times, expected) in [
+            (times(us(1_500), us(2_000_001)), serde_json::json!([1.5, 2000.001])),
+            (times(None, us(7)), serde_json::json!([null, 0.007])),
+            (times(us(0), None), serde_json::json!([0.0, null])),
+        ] {
+            let request = FinishedRequest { origin: Some(Box::new(times)), ..request() };
+            let text = written(&line(&request), AccessLogFormat::Json);
+            let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read["upstream"], "http://a.internal:8080");
+            let found = [&read["origin_first_byte_ms"], &read["origin_ms"]];
+            assert_eq!(serde_json::json!(found), expected);
+        }
     }
 
     #[test]
