@@ -5,6 +5,7 @@ mod balance;
 mod connector;
 pub mod delivery;
 pub mod error;
+mod failure_log;
 pub mod fields;
 pub mod forwarding;
 mod health;

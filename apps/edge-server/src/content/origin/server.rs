@@ -124,7 +124,7 @@ impl UpstreamExchange {
 
     /// Ends it, as the response breaks off.
     pub fn break_off(self, why: &str) {
-        self.request.fail(OriginOutcome::Broken, &format!("a response breaks off: {why}"));
+        self.request.break_off(why);
     }
 }
 
@@ -195,6 +195,7 @@ impl OriginServer {
                 Ok(OriginResponse { response, exchange: UpstreamExchange { lease, request } })
             }
             (Err(error), Some(request)) => {
+                request.upstream.log_error(&error);
                 request.fail(error.outcome(), &error.to_string());
                 Err(error)
             }
@@ -235,7 +236,10 @@ impl OriginServer {
             note_failure(request, &failed);
             match monitor.again().filter(|_| may_follow) {
                 Some(again) => content = again,
-                None => return Err(failed.error),
+                None => {
+                    upstream.log_error(&failed.error);
+                    return Err(failed.error);
+                }
             }
         }
     }

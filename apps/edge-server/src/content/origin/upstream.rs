@@ -22,7 +22,9 @@ use crate::config::file::OriginRule;
 use crate::config::PROGRAM;
 use crate::content::origin::balance::UpstreamCandidate;
 use crate::content::origin::connector::OriginConnector;
+use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
+use crate::content::origin::failure_log::FailureLog;
 use crate::content::origin::health::HealthChange;
 use crate::content::origin::health::UpstreamHealth;
 use crate::content::origin::pool::OriginPool;
@@ -40,6 +42,7 @@ pub struct Upstream {
     pub url: Arc<str>,
     pub pool: Arc<OriginPool>,
     health: Mutex<UpstreamHealth>,
+    failures: Mutex<FailureLog>,
 
     /// Requests that it has.
     requests: AtomicUsize,
@@ -97,6 +100,7 @@ impl Upstream {
             url,
             pool: Arc::new(OriginPool::new(connector)),
             health: Mutex::new(UpstreamHealth::new(failures_max, clock::now())),
+            failures: Mutex::default(),
             requests: AtomicUsize::new(0),
             counts,
         })
@@ -157,6 +161,36 @@ impl Upstream {
         }
     }
 
+    /// Logs a request without a response, unless that is its client's fault.
+    pub fn log_error(&self, error: &OriginError) {
+        let status = error.status();
+        if [502, 504].contains(&status) {
+            self.log_failure(format!("{status} for a request, {error}"));
+        }
+    }
+
+    /// Logs a failure, now and then.
+    fn log_failure(&self, what: String) {
+        let line = self.failures().on_failure(what, clock::now());
+        self.write(line);
+    }
+
+    /// Logs failures that were left out, once a while has passed.
+    pub fn log_rest(&self) {
+        let line = self.failures().take(clock::now());
+        self.write(line);
+    }
+
+    fn write(&self, line: Option<String>) {
+        if let Some(line) = line {
+            warn!(target: PROGRAM.0, "origin {}: {line}", self.url);
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, FailureLog> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn health(&self) -> MutexGuard<'_, UpstreamHealth> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,6 +222,13 @@ impl UpstreamRequest {
     pub fn fail(mut self, outcome: OriginOutcome, why: &str) {
         self.upstream.change(why, |health| health.on_failure(clock::now()));
         self.outcome = Some(outcome);
+    }
+
+    /// Notes that the response breaks off.
+    pub fn break_off(self, why: &str) {
+        let what = format!("a response breaks off: {why}");
+        self.upstream.log_failure(what.clone());
+        self.fail(OriginOutcome::Broken, &what);
     }
 
     /// Notes that the request ends so, by nobody's fault.

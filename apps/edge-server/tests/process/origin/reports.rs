@@ -62,3 +62,41 @@ fn access_log_has_upstream_and_times_of_what_origins_have() {
     }
     assert!(server.stop().success());
 }
+
+#[test]
+fn log_tells_now_and_then_why_clients_get_errors() {
+    let origin = ScriptedOrigin::start(|target| match target {
+        "/app/breaks" => {
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab";
+            vec![Act::Send(head.to_vec()), Act::Close]
+        }
+        _ => vec![Act::Wait],
+    });
+    let [closing, silent] = ["/closing/", "/silent/"];
+    let other = ScriptedOrigin::start(|_| vec![Act::Close]);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = format!(
+        "[[host.origin]]\npath = '{closing}**'\nurl = 'http://{}'\nfailures-max = 1000\n\
+         [[host.origin]]\npath = '{silent}**'\nurl = 'http://{}'\nheader-timeout = 1\n\
+         failures-max = 1000\n",
+        other.address, origin.address
+    );
+    let (mut server, address, _) = serve(dir.path(), origin.address, &rules);
+    for (path, status) in [(closing, 502), (closing, 502), (silent, 504), (silent, 504)] {
+        for reply in over_all(address, "GET", path, &[]) {
+            assert_eq!(reply.unwrap().0, status, "{path}");
+        }
+    }
+    assert_eq!(over_all(address, "GET", "/app/breaks", &[]), [None, None, None]);
+    server.ask_to_stop();
+    let (status, said) = server.end();
+    assert!(status.success());
+    let told = |upstream: &ScriptedOrigin, what: &str| {
+        let start = format!("origin http://{}: {what}", upstream.address);
+        said.iter().filter(|line| line.contains(&start)).count()
+    };
+    assert_eq!(told(&other, "502 for a request, no valid response: "), 1, "{said:?}");
+    assert_eq!(told(&origin, "504 for a request, no response in time"), 1, "{said:?}");
+    // The upstream of another rule.
+    assert_eq!(told(&origin, "a response breaks off: "), 1, "{said:?}");
+}
