@@ -99,7 +99,7 @@ const NEEDS: [(&str, &str); 11] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 45] = [
+pub const RELOADED: [&str; 46] = [
     "acme-external-account",
     "acme-dir",
     "acme-directory",
@@ -110,6 +110,7 @@ pub const RELOADED: [&str; 45] = [
     "file-cache-max",
     "compression-cache-max",
     "cache-memory-max",
+    "trusted-proxies",
     "speedtest",
     "cert",
     "key",
@@ -496,6 +497,17 @@ pub struct Cli {
     /// line win.
     #[arg(long, value_name = "F", help_heading = PROCESS)]
     pub config: Option<PathBuf>,
+
+    /// Subnet of proxies that tell their clients' addresses; may be repeated
+    ///
+    /// A request from there is for the client that X-Forwarded-For names, or Forwarded if there is no
+    /// such field: the last address there that is in none of these subnets. Access rules and their rates,
+    /// a client's share of an origin, the access log, and the fields that origins get go by it. Name your
+    /// own load balancers and shields alone, and have them add to one of these fields. From all others,
+    /// the fields mean nothing. Limits on connections, and Careful Resume, go by the address of the
+    /// packets.
+    #[arg(long, value_name = "CIDR", value_parser = parse_subnet, help_heading = CONTENT)]
+    pub trusted_proxies: Vec<IpNet>,
 
     /// Serve /bytes/N, /upload and /speedtest on every host
     ///
@@ -980,7 +992,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --cache-memory-max 3145728 --cache-dir cache --cache-disk-max 4194304 --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --cache-memory-max 3145728 --cache-dir cache --cache-disk-max 4194304 --trusted-proxies 10.2.0.0/16 --store paths.db --store-entries 5 --state token \
                     --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --ech-keys ech --acme-dir acme \
                     --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
                     --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \

@@ -10,6 +10,7 @@ use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
+use crate::config::subnets::Subnets;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::rule_limiters::RuleLimiters;
@@ -24,6 +25,7 @@ use crate::content::origin_gaps;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
 use crate::http::request::host_of;
+use crate::http::trusted_proxies::TrustedProxies;
 
 /// Virtual hosts of the server.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct VirtualHosts {
 
     /// Cache of the origins of all hosts, if there is one.
     response_cache: Option<Arc<ResponseCache>>,
+
+    pub trusted_proxies: TrustedProxies,
 }
 
 impl VirtualHosts {
@@ -108,7 +112,8 @@ impl VirtualHosts {
         let gaps = access_gaps::find(config).into_iter().chain(origin_gaps::find(config));
         gaps.for_each(|line| warn!("{line}"));
         let limiters = resources.into_limiters();
-        Ok(Self { named, default, compressor, limiters, response_cache })
+        let trusted_proxies = TrustedProxies::new(Subnets::new(&config.flags.trusted_proxies));
+        Ok(Self { named, default, compressor, limiters, response_cache, trusted_proxies })
     }
 
     /// Starts the threads that compress files.

@@ -1,6 +1,7 @@
 //! Exchanges under way on a connection: each lasts from its request until the client has
 //! acknowledged the whole response, or either endpoint has cancelled it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -39,6 +40,9 @@ pub struct Exchanges {
 
 struct Exchange {
     summary: RequestSummary,
+
+    /// Client whose address a trusted proxy has told.
+    client: Option<IpAddr>,
     started: (Instant, SystemTime),
 
     /// Absent until there is a response.
@@ -68,9 +72,17 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        let (status, user, cache, origin, first_byte) = (None, None, None, None, None);
-        let exchange =
-            Exchange { summary, started, status, user, cache, origin, first_byte, bytes: 0 };
+        let exchange = Exchange {
+            summary,
+            client: None,
+            started,
+            status: None,
+            user: None,
+            cache: None,
+            origin: None,
+            first_byte: None,
+            bytes: 0,
+        };
         self.kept_bytes += exchange.kept_bytes();
         if let Some(before) = self.under_way.insert(stream, exchange) {
             self.kept_bytes -= before.kept_bytes();
@@ -88,6 +100,13 @@ impl Exchanges {
     pub fn on_cache(&mut self, stream: u64, cache: Option<&'static str>) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.cache = cache;
+        }
+    }
+
+    /// Notes the client whose address a trusted proxy has told.
+    pub fn on_client(&mut self, stream: u64, client: IpAddr) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.client = Some(client);
         }
     }
 
@@ -199,12 +218,14 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status, user, cache, origin, first_byte, bytes } = exchange;
+        let Exchange { summary, client, started, status, user, cache, origin, first_byte, bytes } =
+            exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            client,
             user,
             cache,
             origin: origin.and_then(|report| report.times()).map(Box::new),

@@ -1,5 +1,6 @@
 //! Exchange of a request and its response, as the access log and metrics have it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -37,6 +38,9 @@ pub struct FinishedRequest {
     pub protocol: Protocol,
     pub summary: RequestSummary,
 
+    /// Client whose address a trusted proxy has told.
+    pub client: Option<IpAddr>,
+
     /// User whose password the request had, if it needed one.
     pub user: Option<Box<str>>,
 
@@ -69,6 +73,7 @@ pub mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary: RequestSummary::default(),
+            client: None,
             user: None,
             cache: None,
             origin: None,

@@ -17,3 +17,4 @@ pub mod response;
 pub mod response_rate;
 pub mod shared_body;
 pub mod sliced_body;
+pub mod trusted_proxies;

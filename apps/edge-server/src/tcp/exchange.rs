@@ -1,5 +1,6 @@
 //! Exchange of a request and its response on a TCP connection, logged and counted at its end.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ pub struct TcpExchange {
     peer: Arc<Peer>,
     protocol: Protocol,
     summary: RequestSummary,
+
+    /// Client whose address a trusted proxy has told.
+    client: Option<IpAddr>,
     started: (Instant, SystemTime),
 
     /// Absent until there is a response.
@@ -64,6 +68,7 @@ impl TcpExchange {
             peer,
             protocol,
             summary,
+            client: None,
             started,
             status: None,
             user: None,
@@ -82,6 +87,11 @@ impl TcpExchange {
         self.user = response.user.take();
         self.cache = response.cache;
         self.first_byte = Some(clock::now().saturating_duration_since(self.started.0));
+    }
+
+    /// Notes the client whose address a trusted proxy has told.
+    pub fn on_client(&mut self, client: IpAddr) {
+        self.client = Some(client);
     }
 
     /// Notes that an origin is to have the response.
@@ -143,6 +153,7 @@ impl Drop for TcpExchange {
         let request = FinishedRequest {
             protocol: *protocol,
             summary: std::mem::take(summary),
+            client: self.client,
             user: self.user.take(),
             cache: self.cache,
             origin: self.origin.take().and_then(|report| report.times()).map(Box::new),

@@ -184,7 +184,7 @@ async fn respond_to(
     let mut content = Some(content);
     let mut attempt = Attempt::First;
     loop {
-        match handle(peer, lines, attempt, exchange.protocol()) {
+        match handle(peer, lines, attempt, exchange) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max, user } => {
                 let Some(content) = content.take() else { return last(500) };
@@ -261,7 +261,12 @@ async fn copy(mut content: Incoming, upload: StreamWriter, activity: Arc<Connect
 }
 
 /// Returns what becomes of the request with this header section.
-fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Protocol) -> Handling {
+fn handle(
+    peer: &Peer,
+    lines: &[FieldLine<'_>],
+    attempt: Attempt,
+    exchange: &mut TcpExchange,
+) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
     let bytes_max = config.limits.header_bytes_max as usize;
     if request::section_bytes(lines.iter().copied()) > bytes_max {
@@ -277,11 +282,14 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Prot
     };
     let files_max = config.limits.open_files();
     let permit = |readers: &FileReaders| peer.files.try_read(readers, files_max);
+    let peers = || vec![peer.address.ip()];
+    let told = config.virtual_hosts.trusted_proxies.client_of(&request, peers);
+    told.iter().for_each(|client| exchange.on_client(*client));
     let client = ClientContext {
-        addresses: &|| vec![peer.address.ip()],
+        addresses: &|| vec![told.unwrap_or(peer.address.ip())],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
-        protocol,
+        protocol: exchange.protocol(),
         has_waited: !matches!(attempt, Attempt::First),
         now: clock::now(),
         wall_now: clock::wall_now(),

@@ -4,6 +4,7 @@ mod framed;
 mod http2;
 mod messages;
 mod other_projects;
+mod proxies;
 mod reports;
 pub mod scripted;
 mod upstreams;

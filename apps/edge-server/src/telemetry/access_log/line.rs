@@ -43,6 +43,7 @@ impl LogLine<'_> {
         let FinishedRequest {
             protocol,
             summary,
+            client,
             user,
             cache,
             origin,
@@ -53,10 +54,17 @@ impl LogLine<'_> {
             complete,
             ..
         } = &self.request;
-        columns.update(&self.connection);
+        match client {
+            Some(client) => columns.update(&self.connection.of_client(*client)),
+            None => columns.update(&self.connection),
+        }
         let mut line = ObjectWriter::begin(text);
         line.plain(key!("time"), |text| timestamp::append(*started, text));
         line.members(&columns.client);
+        if client.is_some() {
+            let proxy = self.connection.client.ip().to_canonical();
+            line.string(key!("proxy"), &proxy.to_string());
+        }
         user.iter().for_each(|name| line.string(key!("user"), name));
         line.name(key!("protocol"), Some(protocol.name()));
         let is_plain = is_plain(summary.whole());
@@ -99,7 +107,7 @@ impl LogLine<'_> {
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
-        let client = self.connection.client.ip().to_canonical();
+        let client = self.request.client.unwrap_or(self.connection.client.ip()).to_canonical();
         let mut text = format!("{client} - ");
         append_word(user.as_deref().unwrap_or_default(), &mut text);
         let _ = write!(text, " [{day}/{month}/{year}:{time} +0000] \"");
@@ -209,6 +217,7 @@ mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            client: None,
             user: None,
             cache: None,
             origin: None,
@@ -294,6 +303,26 @@ mod tests {
         other.connection.resume = None;
         let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
+    }
+
+    #[test]
+    fn line_names_the_client_of_a_trusted_proxy() {
+        let client = Some("203.0.113.9".parse().unwrap());
+        let (own, told) = (request(), FinishedRequest { client, ..request() });
+        let mut columns = ConnectionColumns::default();
+        for (request, client, proxy) in [
+            (&own, "192.0.2.7", None),
+            (&told, "203.0.113.9", Some("192.0.2.7")),
+            (&own, "192.0.2.7", None),
+        ] {
+            let mut text = Vec::new();
+            line(request).write_to(AccessLogFormat::Json, &mut columns, &mut text);
+            let read: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let found = (read["client"].as_str(), read.get("proxy").and_then(|own| own.as_str()));
+            assert_eq!(found, (Some(client), proxy));
+            let text = written(&line(request), AccessLogFormat::Common);
+            assert!(text.starts_with(&format!("{client} - ")), "{text}");
+        }
     }
 
     #[test]
