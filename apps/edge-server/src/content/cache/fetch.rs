@@ -459,7 +459,8 @@ impl CacheFetch {
         let Some(answer) = CacheAnswer::new(Arc::clone(&kept), status) else { return Err(fetched) };
         let (cache, key) = (Arc::clone(cache), Arc::clone(key));
         let disk_mark = disk_mark.filter(|_| is_stored);
-        let fill = Fill { cache, key, kept, writer, bytes_max, reserved, disk_mark };
+        let rest = None;
+        let fill = Fill { cache, key, kept, writer, bytes_max, reserved, disk_mark, rest };
         let Fetched { response, permit, .. } = *fetched;
         tokio::spawn(fill.run(response, source.origin.body_time, permit));
         self.count(CacheResult::Miss);

@@ -4,6 +4,7 @@
 //! origins: one request fetches what several wait for, and all read its body while it comes.
 
 pub mod answer;
+mod body_rest;
 pub mod compression;
 pub mod counts;
 mod directives;

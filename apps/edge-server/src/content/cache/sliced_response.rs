@@ -25,7 +25,6 @@ use crate::content::cache::fetch_source::Fetched;
 use crate::content::cache::freshness::value;
 use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::revalidation;
-use crate::content::cache::slice_fetch::keep_slice;
 use crate::content::cache::slice_fetch::ResponseSlices;
 use crate::content::cache::slice_fetch::SliceError;
 use crate::content::cache::slices::first_needed;
@@ -180,13 +179,11 @@ impl CacheFetch {
         if let Some((disk, mark)) = cache.disk().zip(disk_mark).filter(|_| is_stored) {
             disk.write(key, &head, mark);
         }
-        let slice_key = layout.key(key, index);
-        let bytes = range.end - range.start;
-        let (_, reader) = keep_slice(cache, &slice_key, fetched, bytes, is_stored, source)?;
+        let slices = self.slices_of(source, request, &head, layout);
+        let (_, reader) = slices.keep(index, fetched, is_stored)?;
         self.count(CacheResult::Miss);
         SliceResult::Miss.count();
         let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
-        let slices = self.slices_of(source, request, &head, layout);
         Some(sliced_answer(slices, Some((index, reader)), status))
     }
 

@@ -27,9 +27,9 @@ use crate::support::metrics;
 use crate::support::process::server_command;
 
 const SLICE: usize = 65_536;
-const LENGTH: usize = 200_000;
-const SETTINGS: &str = "slice-bytes = 65536";
-const HEAD: &str = "cache-control: max-age=60\r\netag: \"1\"\r\nsurrogate-key: film";
+pub const LENGTH: usize = 200_000;
+pub const SETTINGS: &str = "slice-bytes = 65536";
+pub const HEAD: &str = "cache-control: max-age=60\r\netag: \"1\"\r\nsurrogate-key: film";
 
 /// Returns the value of a field of a request.
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
@@ -371,9 +371,8 @@ fn slices_survive_a_restart_and_are_purged_with_their_response() {
         let files = || fs::read_dir(cache).unwrap().count();
         wait_until("a head and four slices are on disk", || files() >= 6);
         let at = server.metrics_address();
-        let fetched = ["miss", "ahead"].map(|result| {
-            count(at, &format!("slices_total{{result=\"{result}\"}}"))
-        });
+        let fetched = ["miss", "ahead"]
+            .map(|result| count(at, &format!("slices_total{{result=\"{result}\"}}")));
         assert_eq!((fetched.iter().sum(), count(at, "disk_files")), (4, 5), "{purge}");
         assert!(count(at, "disk_bytes") > LENGTH as u64, "{purge}");
         server.kill();
