@@ -22,6 +22,7 @@ mod invalidation_log;
 pub mod lookup;
 mod present;
 pub mod purge;
+pub mod reference;
 mod revalidation;
 pub mod rules;
 mod slice_fetch;
