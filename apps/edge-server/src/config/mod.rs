@@ -756,9 +756,20 @@ fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
 /// The command line is invalid, or asks for help or the version.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Config, Stop> {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    add_environment(&mut args, std::env::vars_os()).map_err(Stop::Usage)?;
+    parse_with(&mut args, std::env::vars_os())
+}
+
+fn parse_with(
+    args: &mut Vec<OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Config, Stop> {
+    // Help needs no valid environment.
+    if let Err(e) = Cli::command().ignore_errors(true).try_get_matches_from(&*args) {
+        return Err(Stop::new::<Cli>(&e));
+    }
+    add_environment(args, variables).map_err(Stop::Usage)?;
     // Errors are reported below, after the file has added its options.
-    let given = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
+    let given = match Cli::command().ignore_errors(true).try_get_matches_from(&*args) {
         Ok(given) => given,
         Err(e) => return Err(Stop::new::<Cli>(&e)),
     };
@@ -777,7 +788,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
         }
         (stop, _) => stop,
     };
-    let matches = Cli::command().try_get_matches_from(args).map_err(stop)?;
+    let matches = Cli::command().try_get_matches_from(&*args).map_err(stop)?;
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
     let config = Config { flags, file, options };
@@ -914,6 +925,23 @@ mod tests {
         assert_eq!(flags.cc, CongestionController::Reno);
         let error = parsed("edge-server", &[("WORKERS", "none")]).unwrap_err();
         assert!(error.starts_with("EDGE_SERVER_WORKERS: ") && error.contains("'none'"), "{error}");
+    }
+
+    #[test]
+    fn help_is_shown_whatever_the_environment() {
+        for (option, expected) in [
+            ("--version", "edge-server "),
+            ("-V", "edge-server "),
+            ("--help", "HTTP/3 file server"),
+            ("-h", "HTTP/3"),
+        ] {
+            let mut args = vec!["edge-server".into(), option.into()];
+            let variables = [("EDGE_SERVER_LISTN".into(), "x".into())].into_iter();
+            match parse_with(&mut args, variables) {
+                Err(Stop::Print(text)) => assert!(text.starts_with(expected), "{option}: {text}"),
+                other => panic!("{option}: {other:?}"),
+            }
+        }
     }
 
     #[test]

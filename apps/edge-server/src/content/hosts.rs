@@ -142,6 +142,19 @@ impl VirtualHosts {
         Ok(())
     }
 
+    /// Warns of a folder of the cache that another process has, which is none that hands over.
+    pub fn warn_of_shared_cache_dir(&self, config: &Config) {
+        let disk = self.response_cache.as_ref().and_then(|cache| cache.disk());
+        let is_shared = disk.is_some_and(|disk| !disk.is_ours());
+        if let Some(dir) = config.flags.cache_dir.as_ref().filter(|_| is_shared) {
+            warn!(
+                "--cache-dir {}: another process has it; responses stay in memory alone until that ends; \
+                 give each server a folder of its own",
+                dir.display()
+            );
+        }
+    }
+
     /// Warns of error pages and files of `try-files` that do not exist: they may come later.
     pub fn warn_of_missing_files(&self, config: &Config) {
         self.missing_files(config).iter().for_each(|line| warn!("{line}"));
@@ -341,6 +354,7 @@ mod tests {
         let file = dir.path().join("edge.toml");
         let origin = "[[host.origin]]\nurl = 'http://a'\n";
         let bad_origin = "[[host.origin]]\nurl = 'ftp://a'\n";
+        let app = "[[host.origin]]\npath = '/app/**'\nurl = 'http://a'\n";
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
         let root = format!("root = '{}'\n", dir.path().display());
@@ -361,6 +375,10 @@ mod tests {
             (
                 format!("{root}{named}{origin}{origin}"),
                 "[[host]] a.example, line 7, column 1: origin: gets no request, as an earlier one",
+            ),
+            (
+                format!("{root}{named}{app}{app}"),
+                "[[host]] a.example, line 8, column 1: origin: path = '/app/**' is that of an earlier",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

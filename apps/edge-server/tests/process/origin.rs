@@ -73,10 +73,14 @@ fn serve(dir: &Path, origin: SocketAddr, more: &str) -> (Running, SocketAddr, So
 
 fn write_config(dir: &Path, origin: SocketAddr, more: &str) {
     let more = more.replace("DIR", dir.to_str().unwrap());
-    let toml = format!(
-        "[[host]]\n{more}\n[[host.origin]]\npath = '/app/**'\nurl = 'http://{origin}'\n\
-         header-timeout = 2\nbody-timeout = 2\n"
-    );
+    let own = match more.contains("[[host.origin]]\npath = '/app/**'") {
+        true => String::new(),
+        false => format!(
+            "[[host.origin]]\npath = '/app/**'\nurl = 'http://{origin}'\nheader-timeout = 2\n\
+             body-timeout = 2\n"
+        ),
+    };
+    let toml = format!("[[host]]\n{more}\n{own}");
     fs::write(dir.join("edge.toml"), toml).unwrap();
 }
 

@@ -141,6 +141,11 @@ impl DiskStore {
         Ok(store)
     }
 
+    /// Returns whether no other process has the folder.
+    pub fn is_ours(&self) -> bool {
+        self.is_ours.load(Ordering::Relaxed)
+    }
+
     /// Notes that another process had the folder until now.
     fn end_overlap(&self) {
         let ms = ms_since_1970(clock::wall_now());

@@ -85,3 +85,20 @@ fn full_disk_costs_what_would_be_there_and_is_told_once() {
     assert_eq!(metrics::read(server.metrics_address(), failures), 3);
     assert!(server.stop().success());
 }
+
+#[test]
+fn folder_that_another_server_has_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = origin_of(&[("a", &[reply("200 OK\r\ncache-control: max-age=60", "a")])]);
+    let cache = dir.path().join("cache");
+    let options = ["--cache-dir", cache.to_str().unwrap()];
+    let (mut first, _) = serve_with(dir.path(), origin.address, "", &options);
+    let (mut second, address) = serve_with(dir.path(), origin.address, "", &options);
+    let told = format!("--cache-dir {}: another process has it; ", cache.display());
+    second.wait_for(&told);
+    for round in ["fwd=uri-miss; stored", "hit"] {
+        expect(&get(address, "/app/a", &[]), 200, "a", round);
+    }
+    assert_eq!(first.count(&told), 0);
+    assert!(first.stop().success() && second.stop().success());
+}
