@@ -480,7 +480,10 @@ impl VirtualHost {
         let forwarded = || self.forwarded(&target, request, is_early, client, is_authenticated);
         let (cached, cache_status) = match lookup {
             None => (None, None),
-            Some(CacheLookup::Fetch(fetch)) => (Some(fetch), None),
+            Some(CacheLookup::Fetch(fetch)) => {
+                let is_alone = target.origin.is_behind(request);
+                (Some(if is_alone { fetch.alone() } else { fetch }), None)
+            }
             Some(CacheLookup::Bypass(reason)) => (None, Some(CacheStatus::forwarded(reason))),
             Some(CacheLookup::OnlyIfCached) => return Handling::Respond(self.refuse(504, request)),
             Some(CacheLookup::Hit(answer, fetch)) => {

@@ -85,6 +85,12 @@ impl CacheFetch {
         self.mode != FetchMode::Shared
     }
 
+    /// Returns one that does not wait for others.
+    pub fn alone(self) -> Self {
+        let mode = if self.mode == FetchMode::Shared { FetchMode::Own } else { self.mode };
+        Self { mode, ..self }
+    }
+
     /// Returns one for later requests, as a response is stale.
     pub fn in_background(&self) -> Self {
         Self { mode: FetchMode::Shared, is_background: true, ..self.clone() }

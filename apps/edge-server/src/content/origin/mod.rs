@@ -14,6 +14,7 @@ mod pool;
 pub mod reply;
 mod runtime;
 pub mod server;
+mod servers_behind;
 mod shared_servers;
 pub mod upload;
 pub mod upstream;

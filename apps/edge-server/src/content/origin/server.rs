@@ -35,6 +35,7 @@ use crate::content::origin::health_check::look_after;
 use crate::content::origin::health_check::HealthCheck;
 use crate::content::origin::pool::OriginLease;
 use crate::content::origin::runtime::runtime;
+use crate::content::origin::servers_behind::ServersBehind;
 use crate::content::origin::upload::ContentMonitor;
 use crate::content::origin::upload::OriginContent;
 use crate::content::origin::upstream::Upstream;
@@ -42,6 +43,7 @@ use crate::content::origin::upstream::UpstreamRequest;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::content::origin::vacancies::OriginVacancies;
 use crate::http::origin_report::OriginReport;
+use crate::http::request;
 
 /// Time-outs of a rule that names none, in seconds: less than the idle time-out of a QUIC connection, so that
 /// clients get the error.
@@ -81,6 +83,7 @@ pub struct OriginServer {
     pub runtime: &'static Runtime,
 
     vacancies: Arc<OriginVacancies>,
+    servers_behind: ServersBehind,
 
     /// Those of subnets whose requests are counted together.
     prefix_lengths: PrefixLengths,
@@ -159,11 +162,18 @@ impl OriginServer {
             turn: AtomicUsize::new(0),
             runtime,
             vacancies: Arc::new(OriginVacancies::new(requests_max as usize)),
+            servers_behind: ServersBehind::default(),
             prefix_lengths,
             header_time: time("header-timeout", rule.header_timeout, HEADER_SECONDS)?,
             body_time: time("body-timeout", rule.body_timeout, BODY_SECONDS)?,
             content_bytes_max: rule.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX),
         })
+    }
+
+    /// Returns whether a request comes from a server behind this origin. It must not wait for another request
+    /// there, which may wait for this one.
+    pub fn is_behind(&self, request: &request::Request<'_>) -> bool {
+        self.servers_behind.have_sent(request)
     }
 
     /// Takes a vacancy for a client, if there is one.
@@ -192,6 +202,7 @@ impl OriginServer {
         match (fetched, current) {
             (Ok((response, lease)), Some(request)) => {
                 request.on_response();
+                self.servers_behind.on_response(response.headers());
                 Ok(OriginResponse { response, exchange: UpstreamExchange { lease, request } })
             }
             (Err(error), Some(request)) => {
