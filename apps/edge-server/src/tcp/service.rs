@@ -204,7 +204,15 @@ async fn respond_to(
                 attempt = Attempt::Forwarded(forwarded.refuse_upgrade().into());
             }
             Handling::Forward(forwarded) => {
-                attempt = Attempt::Forwarded(forward(*forwarded, content.take(), exchange).await);
+                let has_body = forwarded.request.method() != hyper::Method::HEAD;
+                let mut response = forward(*forwarded, content.take(), exchange).await;
+                // A connection that ends is all that could tell of a broken body.
+                if has_body && exchange.protocol() != Protocol::Http2 {
+                    exchange.set_awaiting_origin(true);
+                    response.await_first_byte().await;
+                    exchange.set_awaiting_origin(false);
+                }
+                attempt = Attempt::Forwarded(response);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Forwarded request: its way to the origin, and that of the response back, as fast as the client takes
 //! it. It ends with its client.
 
+use std::future::poll_fn;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
@@ -10,12 +12,14 @@ use std::sync::Arc;
 use std::task::ready;
 use std::task::Context;
 use std::task::Poll;
+use std::time::Duration;
 
 use hyper::Method;
 use hyper::Request;
 use log::debug;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::content::access::AccessGrant;
 use crate::content::cache::fetch::CacheFetch;
@@ -29,6 +33,9 @@ use crate::content::origin::reply::ForwardReply;
 use crate::content::origin::reply::OriginResult;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
+use crate::http::body::BodySource;
+use crate::http::body::Chunk;
+use crate::http::body::PendingChunk;
 use crate::http::body_stream::stream;
 use crate::http::body_stream::StreamWriter;
 use crate::http::origin_report::OriginReport;
@@ -37,6 +44,9 @@ use crate::http::response::Field;
 /// Interim responses of a request that wait, and that are passed on.
 const INTERIM_QUEUE: usize = 4;
 const INTERIM_RESPONSES_MAX: usize = 8;
+
+/// How long the head of a response may wait for the first byte of its body.
+const FIRST_BYTE_TIME: Duration = Duration::from_millis(50);
 
 /// Request that an origin is to respond to.
 #[derive(Debug)]
@@ -75,6 +85,41 @@ pub struct ForwardedResponse {
     pub result: OriginResult,
     pub grant: AccessGrant,
     pub cache_status: Option<CacheStatus>,
+}
+
+impl ForwardedResponse {
+    /// Waits a moment for the first byte of the body. A response that breaks off before that is none.
+    pub async fn await_first_byte(&mut self) {
+        let is_broken = match &self.result {
+            Ok(ForwardReply::Passed(response)) => is_broken(|| response.body.chunk(0, 1)).await,
+            // Of others, the request may not need the first byte.
+            Ok(ForwardReply::Cached(answer)) => match &answer.body {
+                BodySource::Shared(_) => is_broken(|| answer.body.chunk(0..1, 1)).await,
+                _ => false,
+            },
+            Err(_) => false,
+        };
+        if is_broken {
+            let why = "it breaks off before the first byte of its body";
+            self.result = Err(OriginError::Malformed(why.to_owned()));
+        }
+    }
+}
+
+/// Returns whether the first chunk of a body never comes, as far as is known in a moment.
+async fn is_broken(first: impl Fn() -> io::Result<Chunk>) -> bool {
+    let waiting = async {
+        loop {
+            match first() {
+                Ok(Chunk::Pending(PendingChunk::Stream(wait))) => {
+                    poll_fn(|cx| wait.poll(cx)).await;
+                }
+                Ok(_) => return false,
+                Err(_) => return true,
+            }
+        }
+    };
+    timeout(FIRST_BYTE_TIME, waiting).await.unwrap_or(false)
 }
 
 impl ForwardedRequest {
