@@ -88,14 +88,18 @@ fn table_without_host(text: &str) -> Option<&str> {
     (first.starts_with("[[host.") || first.starts_with("[host.")).then_some(first)
 }
 
-/// Returns the line of the table of an origin's cache at a place, if its host has no origin before it.
+/// Returns the line of the table of an origin's cache at a place, or before the origin there, if its host has no
+/// origin before it.
 fn cache_without_origin<'a>(text: &'a str, span: &Range<usize>) -> Option<&'a str> {
     let start = text.get(..span.start)?.rfind('\n').map_or(0, |end| end + 1);
     let line = text.get(start..)?.lines().next()?.trim();
     let before = text.get(..start)?.lines().map(str::trim).rev();
-    let of_host = before.take_while(|line| !line.starts_with("[[host]]"));
-    let has_origin = of_host.into_iter().any(|line| line.starts_with("[[host.origin]]"));
-    (line.starts_with("[host.origin.") && !has_origin).then_some(line)
+    let before: Vec<_> = before.take_while(|line| !line.starts_with("[[host]]")).collect();
+    let is_origin = |line: &&&str| line.starts_with("[[host.origin]]");
+    let is_cache = |line: &&&str| line.starts_with("[host.origin.");
+    let has_origin = before.iter().any(|line| is_origin(&line));
+    let mut lines = before.iter().filter(|_| is_origin(&&line)).chain([&line]);
+    lines.find(is_cache).copied().filter(|_| !has_origin)
 }
 
 /// Returns whether an error at a place is about what the tables of hosts are.
@@ -191,6 +195,18 @@ mod tests {
                 "[host.origin.cache]",
                 "invalid type: map, expected a sequence",
                 "[host.origin.cache]: write a line [[host.origin]] above it",
+            ),
+            (
+                "[[host]]\n[host.origin.cache]\nttl = {}\n[[host.origin]]\nurl = 'a'",
+                "origin]]",
+                "duplicate key",
+                "[host.origin.cache]: write a line [[host.origin]] above it",
+            ),
+            (
+                "[[host]]\n[[host.origin]]\norigin = 1\norigin = 2",
+                "origin = 2",
+                "duplicate key",
+                "duplicate key 'origin = 2'",
             ),
             (
                 "ttl = 60",

@@ -16,6 +16,13 @@ pub fn find(config: &Config) -> Vec<String> {
     let hosts = hosts.chain(config.file.named_alone().cloned());
     let mut lines: Vec<_> = hosts.flat_map(|host| gaps_of_host(config, &host)).collect();
     let flags = &config.flags;
+    let all = flags.trusted_proxies.iter().find(|subnet| subnet.prefix_len() == 0);
+    lines.extend(all.map(|subnet| {
+        format!(
+            "--trusted-proxies {subnet} has every client choose the address that it counts by; name your own \
+             proxies alone"
+        )
+    }));
     if flags.cache_dir.is_some() && flags.cache_memory_max == 0 {
         lines.push(
             "--cache-dir has no effect with --cache-memory-max 0: responses go out from memory; \
@@ -131,6 +138,12 @@ mod tests {
                 &["cache: object-bytes-max = 250001 has"],
             ),
             ("cache = { slice-bytes = 262144 }", memory, &["cache: slice-bytes = 262144 has no"]),
+            ("cache = true", &["--trusted-proxies", "10.0.0.0/8"], &[]),
+            (
+                "cache = true",
+                &["--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "::/0"],
+                &["--trusted-proxies ::/0 has every client choose"],
+            ),
             (
                 "cache = true",
                 &["--cache-memory-max", "0", "--cache-dir", "/x"],

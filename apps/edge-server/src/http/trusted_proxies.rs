@@ -78,7 +78,7 @@ fn address_of(entry: &str) -> Option<IpAddr> {
 /// Returns the address that an element of `Forwarded` has (RFC 7239, 4). Commas in quotes divide elements,
 /// too: what is left of one then has half of the quotes, and is none.
 fn address_of_element(element: &str) -> Option<IpAddr> {
-    let is_whole = element.matches('"').count() % 2 == 0 && !element.contains('\\');
+    let is_whole = element.matches('"').count().is_multiple_of(2) && !element.contains('\\');
     let pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let mut nodes = pairs.filter(|(name, _)| name.eq_ignore_ascii_case("for"));
     let (_, node) = nodes.next().filter(|_| is_whole)?;
