@@ -251,6 +251,9 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let access_log = access_log.transpose().map_err(|e| config.unusable("access-log", e))?;
     let EndPoints { sockets, tcp_sockets, old_process, admin_socket, takeover_listener } =
         EndPoints::open(config)?;
+    if old_process.is_none() {
+        resources.virtual_hosts.warn_of_shared_cache_dir(config);
+    }
     let duplicates = cli.takeover.as_ref().map(|_| tcp_sockets::duplicate(&tcp_sockets));
     let duplicates = duplicates.transpose().context("cannot duplicate sockets for --takeover")?;
     let services = SharedServices {

@@ -26,13 +26,18 @@ pub fn arguments(
     let mut arguments = Vec::new();
     for (variable, value) in variables {
         let variable = variable.to_string_lossy().into_owned();
-        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
-        if is_of_kubernetes(name) {
+        let upper = variable.to_ascii_uppercase();
+        let Some(name) = upper.strip_prefix(PREFIX).filter(|name| !is_of_kubernetes(name)) else {
             continue;
+        };
+        if variable != upper {
+            return Err(format!("{variable}: write {upper}, or unset it"));
         }
         let name = name.to_lowercase().replace('_', "-");
         let option = options.iter().find(|option| option.get_long() == Some(&name));
-        let option = option.filter(|_| name != NOT_IN_ENVIRONMENT);
+        if name == NOT_IN_ENVIRONMENT {
+            return Err(format!("{variable}: --{name} is for the command line alone; unset it"));
+        }
         let option = option.ok_or_else(|| {
             format!("{variable}: there is no option --{name}; see edge-server --help")
         })?;
@@ -107,8 +112,19 @@ mod tests {
             (
                 "EDGE_SERVER_CHECK",
                 "1",
-                Err("EDGE_SERVER_CHECK: there is no option --check; see edge-server --help"),
+                Err("EDGE_SERVER_CHECK: --check is for the command line alone; unset it"),
             ),
+            (
+                "edge_server_root",
+                "/srv",
+                Err("edge_server_root: write EDGE_SERVER_ROOT, or unset it"),
+            ),
+            (
+                "EDGE_SERVER_root",
+                "/srv",
+                Err("EDGE_SERVER_root: write EDGE_SERVER_ROOT, or unset it"),
+            ),
+            ("edge_server_port", "1", Ok("")),
         ] {
             let parsed = parsed(&[(name, value)]);
             assert_eq!(parsed.as_deref().map_err(String::as_str), expected, "{name}={value}");

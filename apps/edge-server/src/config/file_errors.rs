@@ -27,6 +27,9 @@ pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
     if let Some(table) = table_without_host(text).filter(|_| is_of_host(reason, text, &span)) {
         return format!("{table}: write a line [[host]] above it, to which it belongs");
     }
+    if let Some(table) = cache_without_origin(text, &span) {
+        return format!("{table}: write a line [[host.origin]] above it, to which it belongs");
+    }
     if reason == "duplicate key" {
         let key = place.lines().next().unwrap_or_default();
         return format!("{reason} '{}'; keep one of them", key.escape_default());
@@ -63,6 +66,9 @@ pub fn in_our_words(reason: &str, text: &str, span: Range<usize>) -> String {
         let parent = if key == "host" { "" } else { "host." };
         return format!("{key}: write tables, each below a line [[{parent}{key}]]");
     }
+    if let Some(key) = key.filter(|key| *key == "ttl" && expected == "a map") {
+        return format!("{key}: write a table of seconds by status, {{ 200 = 60 }}");
+    }
     let known = EXPECTED.iter().find(|(name, _)| *name == expected);
     match (known, key) {
         (Some((_, what)), Some(key)) => {
@@ -80,6 +86,20 @@ fn table_without_host(text: &str) -> Option<&str> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| line.starts_with("[[host") || line.starts_with("[host"))?;
     (first.starts_with("[[host.") || first.starts_with("[host.")).then_some(first)
+}
+
+/// Returns the line of the table of an origin's cache at a place, or before the origin there, if its host has no
+/// origin before it.
+fn cache_without_origin<'a>(text: &'a str, span: &Range<usize>) -> Option<&'a str> {
+    let start = text.get(..span.start)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(start..)?.lines().next()?.trim();
+    let before = text.get(..start)?.lines().map(str::trim).rev();
+    let before: Vec<_> = before.take_while(|line| !line.starts_with("[[host]]")).collect();
+    let is_origin = |line: &&&str| line.starts_with("[[host.origin]]");
+    let is_cache = |line: &&&str| line.starts_with("[host.origin.");
+    let has_origin = before.iter().any(|line| is_origin(&line));
+    let mut lines = before.iter().filter(|_| is_origin(&&line)).chain([&line]);
+    lines.find(is_cache).copied().filter(|_| !has_origin)
 }
 
 /// Returns whether an error at a place is about what the tables of hosts are.
@@ -169,6 +189,30 @@ mod tests {
                 "[host]",
                 "invalid type: map, expected a sequence",
                 "[host]: write it in double",
+            ),
+            (
+                "[[host]]\n[host.origin.cache]\n[[host]]",
+                "[host.origin.cache]",
+                "invalid type: map, expected a sequence",
+                "[host.origin.cache]: write a line [[host.origin]] above it",
+            ),
+            (
+                "[[host]]\n[host.origin.cache]\nttl = {}\n[[host.origin]]\nurl = 'a'",
+                "origin]]",
+                "duplicate key",
+                "[host.origin.cache]: write a line [[host.origin]] above it",
+            ),
+            (
+                "[[host]]\n[[host.origin]]\norigin = 1\norigin = 2",
+                "origin = 2",
+                "duplicate key",
+                "duplicate key 'origin = 2'",
+            ),
+            (
+                "ttl = 60",
+                "60",
+                "invalid type: integer `60`, expected a map",
+                "ttl: write a table of seconds by status, { 200 = 60 }",
             ),
             (
                 "[[server]]",

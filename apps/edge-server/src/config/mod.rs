@@ -99,7 +99,7 @@ const NEEDS: [(&str, &str); 11] = [
 ];
 
 /// Options of which a reload applies a change; most of them to new connections only.
-pub const RELOADED: [&str; 45] = [
+pub const RELOADED: [&str; 46] = [
     "acme-external-account",
     "acme-dir",
     "acme-directory",
@@ -110,6 +110,7 @@ pub const RELOADED: [&str; 45] = [
     "file-cache-max",
     "compression-cache-max",
     "cache-memory-max",
+    "trusted-proxies",
     "speedtest",
     "cert",
     "key",
@@ -497,6 +498,17 @@ pub struct Cli {
     #[arg(long, value_name = "F", help_heading = PROCESS)]
     pub config: Option<PathBuf>,
 
+    /// Subnet of proxies that tell their clients' addresses; may be repeated
+    ///
+    /// A request from there is for the client that X-Forwarded-For names, or Forwarded if there is no
+    /// such field: the last address there that is in none of these subnets. Access rules and their rates,
+    /// a client's share of an origin, the access log, and the fields that origins get go by it. Name your
+    /// own load balancers and shields alone, and have them add to one of these fields. From all others,
+    /// the fields mean nothing. Limits on connections, and Careful Resume, go by the address of the
+    /// packets.
+    #[arg(long, value_name = "CIDR", value_parser = parse_subnet, help_heading = CONTENT)]
+    pub trusted_proxies: Vec<IpNet>,
+
     /// Serve /bytes/N, /upload and /speedtest on every host
     ///
     /// /bytes/N is N bytes, at most 16 GiB; /upload takes as many; /speedtest is a page that
@@ -744,9 +756,20 @@ fn parse_resume_ceiling(text: &str) -> Result<Infallible, String> {
 /// The command line is invalid, or asks for help or the version.
 pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Config, Stop> {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    add_environment(&mut args, std::env::vars_os()).map_err(Stop::Usage)?;
+    parse_with(&mut args, std::env::vars_os())
+}
+
+fn parse_with(
+    args: &mut Vec<OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Config, Stop> {
+    // Help needs no valid environment.
+    if let Err(e) = Cli::command().ignore_errors(true).try_get_matches_from(&*args) {
+        return Err(Stop::new::<Cli>(&e));
+    }
+    add_environment(args, variables).map_err(Stop::Usage)?;
     // Errors are reported below, after the file has added its options.
-    let given = match Cli::command().ignore_errors(true).try_get_matches_from(&args) {
+    let given = match Cli::command().ignore_errors(true).try_get_matches_from(&*args) {
         Ok(given) => given,
         Err(e) => return Err(Stop::new::<Cli>(&e)),
     };
@@ -765,7 +788,7 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Conf
         }
         (stop, _) => stop,
     };
-    let matches = Cli::command().try_get_matches_from(args).map_err(stop)?;
+    let matches = Cli::command().try_get_matches_from(&*args).map_err(stop)?;
     let flags = Cli::from_arg_matches(&matches).map_err(stop)?;
     let options = options_of(&matches);
     let config = Config { flags, file, options };
@@ -905,6 +928,23 @@ mod tests {
     }
 
     #[test]
+    fn help_is_shown_whatever_the_environment() {
+        for (option, expected) in [
+            ("--version", "edge-server "),
+            ("-V", "edge-server "),
+            ("--help", "HTTP/3 file server"),
+            ("-h", "HTTP/3"),
+        ] {
+            let mut args = vec!["edge-server".into(), option.into()];
+            let variables = [("EDGE_SERVER_LISTN".into(), "x".into())].into_iter();
+            match parse_with(&mut args, variables) {
+                Err(Stop::Print(text)) => assert!(text.starts_with(expected), "{option}: {text}"),
+                other => panic!("{option}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
@@ -980,7 +1020,7 @@ mod tests {
     #[test]
     fn file_sets_options_and_command_line_wins() {
         let dir = tempfile::tempdir().unwrap();
-        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --cache-memory-max 3145728 --cache-dir cache --cache-disk-max 4194304 --store paths.db --store-entries 5 --state token \
+        let line = "--listen [::]:4433 --tcp on --http [::]:80 --workers 3 --root www --file-cache-max 1048576 --compression-cache-max 2097152 --cache-memory-max 3145728 --cache-dir cache --cache-disk-max 4194304 --trusted-proxies 10.2.0.0/16 --store paths.db --store-entries 5 --state token \
                     --cert c --key k --tls-min 1.3 --tls-groups X25519 --client-ca ca --ech-keys ech --acme-dir acme \
                     --acme-directory https://ca.example/acme --acme-contact mailto:a@b.example --acme-ca ca.pem \
                     --acme-external-account kid --acme-retry 9 --cc reno --pmtud off --ecn off \

@@ -10,6 +10,7 @@ use quiche::path_state::PrefixLengths;
 
 use crate::config::file::Host;
 use crate::config::host_map::HostMap;
+use crate::config::subnets::Subnets;
 use crate::config::Config;
 use crate::content::access::resources::AccessResources;
 use crate::content::access::rule_limiters::RuleLimiters;
@@ -24,6 +25,7 @@ use crate::content::origin_gaps;
 use crate::content::root::Root;
 use crate::content::VirtualHost;
 use crate::http::request::host_of;
+use crate::http::trusted_proxies::TrustedProxies;
 
 /// Virtual hosts of the server.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct VirtualHosts {
 
     /// Cache of the origins of all hosts, if there is one.
     response_cache: Option<Arc<ResponseCache>>,
+
+    pub trusted_proxies: TrustedProxies,
 }
 
 impl VirtualHosts {
@@ -108,7 +112,8 @@ impl VirtualHosts {
         let gaps = access_gaps::find(config).into_iter().chain(origin_gaps::find(config));
         gaps.for_each(|line| warn!("{line}"));
         let limiters = resources.into_limiters();
-        Ok(Self { named, default, compressor, limiters, response_cache })
+        let trusted_proxies = TrustedProxies::new(Subnets::new(&config.flags.trusted_proxies));
+        Ok(Self { named, default, compressor, limiters, response_cache, trusted_proxies })
     }
 
     /// Starts the threads that compress files.
@@ -135,6 +140,19 @@ impl VirtualHosts {
         let disk = DiskStore::open(dir, config.flags.cache_disk_max);
         cache.set_disk(disk.map_err(|e| config.unusable("cache-dir", e))?);
         Ok(())
+    }
+
+    /// Warns of a folder of the cache that another process has, which is none that hands over.
+    pub fn warn_of_shared_cache_dir(&self, config: &Config) {
+        let disk = self.response_cache.as_ref().and_then(|cache| cache.disk());
+        let is_shared = disk.is_some_and(|disk| !disk.is_ours());
+        if let Some(dir) = config.flags.cache_dir.as_ref().filter(|_| is_shared) {
+            warn!(
+                "--cache-dir {}: another process has it; responses stay in memory alone until that ends; \
+                 give each server a folder of its own",
+                dir.display()
+            );
+        }
     }
 
     /// Warns of error pages and files of `try-files` that do not exist: they may come later.
@@ -336,6 +354,7 @@ mod tests {
         let file = dir.path().join("edge.toml");
         let origin = "[[host.origin]]\nurl = 'http://a'\n";
         let bad_origin = "[[host.origin]]\nurl = 'ftp://a'\n";
+        let app = "[[host.origin]]\npath = '/app/**'\nurl = 'http://a'\n";
         let bad = "[[host.header]]\npath = '**'\nset = { Bad = 'x' }\n";
         let (named, nameless) = ("[[host]]\nnames = ['a.example']\n", "[[host]]\n");
         let root = format!("root = '{}'\n", dir.path().display());
@@ -356,6 +375,10 @@ mod tests {
             (
                 format!("{root}{named}{origin}{origin}"),
                 "[[host]] a.example, line 7, column 1: origin: gets no request, as an earlier one",
+            ),
+            (
+                format!("{root}{named}{app}{app}"),
+                "[[host]] a.example, line 8, column 1: origin: path = '/app/**' is that of an earlier",
             ),
             (
                 format!("{root}{named}root = '/nonexistent'"),

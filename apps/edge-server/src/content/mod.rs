@@ -54,6 +54,7 @@ use crate::content::cache::compression::AnswerCompression;
 use crate::content::cache::lookup::look_up;
 use crate::content::cache::lookup::CacheLookup;
 use crate::content::cache::purge;
+use crate::content::cache::reference::own_target;
 use crate::content::cache::rules::CacheSettings;
 use crate::content::cache::rules::PathCaches;
 use crate::content::cache::status::CacheStatus;
@@ -306,8 +307,8 @@ impl VirtualHost {
         let related = response.fields.iter();
         let related = related
             .filter(|field| ["location", "content-location"].contains(&field.name.as_ref()))
-            .filter_map(|field| purge::own_target(request.authority, &field.value));
-        for target in related.chain([request.target]) {
+            .filter_map(|field| own_target(request.authority, request.target, &field.value));
+        for target in related.chain([request.target.to_owned()]) {
             let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
             let Some(url_path) = UrlPath::parse(path) else { continue };
             let decoded = url_path.decoded();
@@ -479,7 +480,10 @@ impl VirtualHost {
         let forwarded = || self.forwarded(&target, request, is_early, client, is_authenticated);
         let (cached, cache_status) = match lookup {
             None => (None, None),
-            Some(CacheLookup::Fetch(fetch)) => (Some(fetch), None),
+            Some(CacheLookup::Fetch(fetch)) => {
+                let is_alone = target.origin.is_behind(request);
+                (Some(if is_alone { fetch.alone() } else { fetch }), None)
+            }
             Some(CacheLookup::Bypass(reason)) => (None, Some(CacheStatus::forwarded(reason))),
             Some(CacheLookup::OnlyIfCached) => return Handling::Respond(self.refuse(504, request)),
             Some(CacheLookup::Hit(answer, fetch)) => {
@@ -520,6 +524,7 @@ impl VirtualHost {
             origin: Arc::clone(origin),
             request: forwarded,
             client: address,
+            report: Arc::default(),
             grant: AccessGrant::default(),
             cached: None,
             cache_status: None,

@@ -16,6 +16,13 @@ pub fn find(config: &Config) -> Vec<String> {
     let hosts = hosts.chain(config.file.named_alone().cloned());
     let mut lines: Vec<_> = hosts.flat_map(|host| gaps_of_host(config, &host)).collect();
     let flags = &config.flags;
+    let all = flags.trusted_proxies.iter().find(|subnet| subnet.prefix_len() == 0);
+    lines.extend(all.map(|subnet| {
+        format!(
+            "--trusted-proxies {subnet} has every client choose the address that it counts by; name your own \
+             proxies alone"
+        )
+    }));
     if flags.cache_dir.is_some() && flags.cache_memory_max == 0 {
         lines.push(
             "--cache-dir has no effect with --cache-memory-max 0: responses go out from memory; \
@@ -32,7 +39,12 @@ fn gaps_of_host(config: &Config, host: &Host) -> Vec<String> {
         config.host_error(host, &anyhow!("origin: {gap}").context(rule.position)).to_string()
     };
     let gaps = rules.flat_map(|rule| {
-        let gaps = [time_gap(config, rule), length_gap(config, rule)];
+        let gaps = [
+            time_gap(config, rule),
+            connect_gap(rule),
+            memory_gap(config, rule),
+            length_gap(config, rule),
+        ];
         gaps.into_iter().flatten().map(|gap| line(rule, gap)).collect::<Vec<_>>()
     });
     gaps.collect()
@@ -50,6 +62,24 @@ fn time_gap(config: &Config, rule: &OriginRule) -> Option<String> {
         "{name} = {seconds} is more than --idle-timeout {idle}, after which a connection without packets \
          ends: its client gets no error of this server; lower it, or raise that"
     ))
+}
+
+/// A connection may take longer than the whole header.
+fn connect_gap(rule: &OriginRule) -> Option<String> {
+    let header = rule.header_timeout.unwrap_or(HEADER_SECONDS);
+    let connect = rule.connect_timeout.filter(|connect| *connect > header)?;
+    Some(format!(
+        "connect-timeout = {connect} has no effect: header-timeout {header} is over before; lower it, or \
+         raise that"
+    ))
+}
+
+/// A cache without memory.
+fn memory_gap(config: &Config, rule: &OriginRule) -> Option<String> {
+    let has_none = rule.cache.is_some() && config.flags.cache_memory_max == 0;
+    has_none.then(|| {
+        "cache has no effect with --cache-memory-max 0; raise that, or leave it out".to_owned()
+    })
 }
 
 /// A length that the cache does not take.
@@ -89,6 +119,18 @@ mod tests {
                 &["--idle-timeout", "10"],
                 &["origin: header-timeout = 20 is more"],
             ),
+            ("connect-timeout = 20", &[], &[]),
+            (
+                "connect-timeout = 21",
+                &[],
+                &["origin: connect-timeout = 21 has no effect: header-timeout 20 is over before"],
+            ),
+            (
+                "connect-timeout = 3\nheader-timeout = 2",
+                &[],
+                &["origin: connect-timeout = 3 has no effect: header-timeout 2 "],
+            ),
+            ("header-timeout = 2", &[], &[]),
             ("cache = { object-bytes-max = 250000 }", memory, &[]),
             (
                 "cache = { object-bytes-max = 250001 }",
@@ -96,10 +138,19 @@ mod tests {
                 &["cache: object-bytes-max = 250001 has"],
             ),
             ("cache = { slice-bytes = 262144 }", memory, &["cache: slice-bytes = 262144 has no"]),
+            ("cache = true", &["--trusted-proxies", "10.0.0.0/8"], &[]),
+            (
+                "cache = true",
+                &["--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "::/0"],
+                &["--trusted-proxies ::/0 has every client choose"],
+            ),
             (
                 "cache = true",
                 &["--cache-memory-max", "0", "--cache-dir", "/x"],
-                &["--cache-dir has no effect with --cache-memory-max 0"],
+                &[
+                    "origin: cache has no effect with --cache-memory-max 0; raise that, or",
+                    "--cache-dir has no effect with --cache-memory-max 0",
+                ],
             ),
         ] {
             let origin = format!("[[host.origin]]\nurl = 'http://127.0.0.1:1'\n{toml}\n");

@@ -1,6 +1,8 @@
 //! Exchanges under way on a connection: each lasts from its request until the client has
 //! acknowledged the whole response, or either endpoint has cancelled it.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -11,6 +13,7 @@ use quiche::h3;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
+use crate::http::origin_report::OriginReport;
 use crate::http::request_summary::RequestSummary;
 use crate::quic::Quic;
 
@@ -37,12 +40,18 @@ pub struct Exchanges {
 
 struct Exchange {
     summary: RequestSummary,
+
+    /// Client whose address a trusted proxy has told.
+    client: Option<IpAddr>,
     started: (Instant, SystemTime),
 
     /// Absent until there is a response.
     status: Option<u16>,
     user: Option<Box<str>>,
     cache: Option<&'static str>,
+
+    /// Absent unless an origin is to have the response.
+    origin: Option<Arc<OriginReport>>,
     first_byte: Option<Duration>,
     bytes: u64,
 }
@@ -63,8 +72,17 @@ impl Exchanges {
     pub fn begin(&mut self, stream: u64, fields: &[h3::Header], started: (Instant, SystemTime)) {
         let summary =
             if self.logged { RequestSummary::read(fields) } else { RequestSummary::default() };
-        let (status, user, cache, first_byte) = (None, None, None, None);
-        let exchange = Exchange { summary, started, status, user, cache, first_byte, bytes: 0 };
+        let exchange = Exchange {
+            summary,
+            client: None,
+            started,
+            status: None,
+            user: None,
+            cache: None,
+            origin: None,
+            first_byte: None,
+            bytes: 0,
+        };
         self.kept_bytes += exchange.kept_bytes();
         if let Some(before) = self.under_way.insert(stream, exchange) {
             self.kept_bytes -= before.kept_bytes();
@@ -82,6 +100,20 @@ impl Exchanges {
     pub fn on_cache(&mut self, stream: u64, cache: Option<&'static str>) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.cache = cache;
+        }
+    }
+
+    /// Notes the client whose address a trusted proxy has told.
+    pub fn on_client(&mut self, stream: u64, client: IpAddr) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.client = Some(client);
+        }
+    }
+
+    /// Notes that an origin is to have the response.
+    pub fn on_origin(&mut self, stream: u64, report: &Arc<OriginReport>) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.origin = Some(Arc::clone(report));
         }
     }
 
@@ -186,14 +218,17 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, started, status, user, cache, first_byte, bytes } = exchange;
+        let Exchange { summary, client, started, status, user, cache, origin, first_byte, bytes } =
+            exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            client,
             user,
             cache,
+            origin: origin.and_then(|report| report.times()).map(Box::new),
             started,
             duration,
             first_byte,

@@ -412,8 +412,11 @@ impl Session {
         // Until the handshake is complete, requests may be replayed.
         let is_early = !quic.is_established() || request.was_early();
         let files_max = context.limits.open_files();
+        let proxies = &context.virtual_hosts.trusted_proxies;
+        let told = proxies.client_of(request, || client_addresses(quic));
+        told.iter().for_each(|client| self.exchanges.on_client(stream, *client));
         let client = ClientContext {
-            addresses: &|| client_addresses(quic),
+            addresses: &|| told.map_or_else(|| client_addresses(quic), |client| vec![client]),
             permit: &|readers: &FileReaders| context.files.try_read(readers, files_max),
             report: &|| report(quic, context.resume),
             protocol: Protocol::Http3,
@@ -466,6 +469,7 @@ impl Session {
         stage: ContentStage,
         context: &RequestContext<'_>,
     ) -> Awaited {
+        self.exchanges.on_origin(stream, &forwarded.report);
         if stage == ContentStage::More && !request.method.is_safe() {
             self.uploads.insert(stream, forwarded.upload(request.content_length));
         }

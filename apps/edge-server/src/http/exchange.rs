@@ -1,8 +1,10 @@
 //! Exchange of a request and its response, as the access log and metrics have it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use crate::http::origin_report::OriginTimes;
 use crate::http::request_summary::RequestSummary;
 
 /// Status, in logs and metrics, of a request that ended before it had a response: nginx's, which tools for
@@ -36,11 +38,17 @@ pub struct FinishedRequest {
     pub protocol: Protocol,
     pub summary: RequestSummary,
 
+    /// Client whose address a trusted proxy has told.
+    pub client: Option<IpAddr>,
+
     /// User whose password the request had, if it needed one.
     pub user: Option<Box<str>>,
 
     /// What the cache has done, if the response is one of an origin that has one.
     pub cache: Option<&'static str>,
+
+    /// What an origin has done for it, if one was asked.
+    pub origin: Option<Box<OriginTimes>>,
     pub started: SystemTime,
     pub duration: Duration,
 
@@ -65,8 +73,10 @@ pub mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary: RequestSummary::default(),
+            client: None,
             user: None,
             cache: None,
+            origin: None,
             started: UNIX_EPOCH,
             duration: Duration::ZERO,
             first_byte: None,

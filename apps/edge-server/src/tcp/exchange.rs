@@ -1,7 +1,9 @@
 //! Exchange of a request and its response on a TCP connection, logged and counted at its end.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
@@ -11,6 +13,7 @@ use crate::content::origin::forwarding::InterimResponse;
 use crate::http::exchange::FinishedRequest;
 use crate::http::exchange::Protocol;
 use crate::http::exchange::ENDED_WITHOUT_RESPONSE;
+use crate::http::origin_report::OriginReport;
 use crate::http::request_summary::RequestSummary;
 use crate::http::response::Response;
 use crate::tcp::activity::ConnectionActivity;
@@ -27,12 +30,21 @@ pub struct TcpExchange {
     peer: Arc<Peer>,
     protocol: Protocol,
     summary: RequestSummary,
+
+    /// Client whose address a trusted proxy has told.
+    client: Option<IpAddr>,
     started: (Instant, SystemTime),
 
     /// Absent until there is a response.
     status: Option<u16>,
     user: Option<Box<str>>,
     cache: Option<&'static str>,
+
+    /// Absent unless an origin is to have the response.
+    origin: Option<Arc<OriginReport>>,
+
+    /// Time until the connection had the response's head.
+    first_byte: Option<Duration>,
     bytes: u64,
 
     /// The connection has taken the whole response.
@@ -57,10 +69,13 @@ impl TcpExchange {
             peer,
             protocol,
             summary,
+            client: None,
             started,
             status: None,
             user: None,
             cache: None,
+            origin: None,
+            first_byte: None,
             bytes: 0,
             complete: false,
             awaits_origin: false,
@@ -72,6 +87,17 @@ impl TcpExchange {
         self.status = Some(response.status);
         self.user = response.user.take();
         self.cache = response.cache;
+        self.first_byte = Some(clock::now().saturating_duration_since(self.started.0));
+    }
+
+    /// Notes the client whose address a trusted proxy has told.
+    pub fn on_client(&mut self, client: IpAddr) {
+        self.client = Some(client);
+    }
+
+    /// Notes that an origin is to have the response.
+    pub fn on_origin(&mut self, report: &Arc<OriginReport>) {
+        self.origin = Some(Arc::clone(report));
     }
 
     /// Notes that content of the request has arrived.
@@ -140,11 +166,13 @@ impl Drop for TcpExchange {
         let request = FinishedRequest {
             protocol: *protocol,
             summary: std::mem::take(summary),
+            client: self.client,
             user: self.user.take(),
             cache: self.cache,
+            origin: self.origin.take().and_then(|report| report.times()).map(Box::new),
             started: *started,
             duration: now.saturating_duration_since(*instant),
-            first_byte: None,
+            first_byte: self.first_byte,
             status,
             bytes: self.bytes,
             complete: self.complete,

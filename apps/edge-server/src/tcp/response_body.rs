@@ -52,6 +52,9 @@ pub struct ResponseBody {
     /// Wait until the rate allows more.
     waiting: Option<Pin<Box<Sleep>>>,
 
+    /// The connection has had time to send the head.
+    was_polled: bool,
+
     exchange: TcpExchange,
 }
 
@@ -77,6 +80,7 @@ impl ResponseBody {
             streaming,
             rate,
             waiting,
+            was_polled: false,
             exchange,
         };
         body.note_sent(0);
@@ -174,7 +178,14 @@ impl http_body::Body for ResponseBody {
         if self.is_complete() {
             return Poll::Ready(self.take_trailers().map(Ok));
         }
-        let bytes = ready!(self.poll_chunk(cx))?;
+        let was_polled = std::mem::replace(&mut self.was_polled, true);
+        let polled = ready!(self.poll_chunk(cx));
+        if polled.is_err() && !was_polled {
+            // hyper sends the head before it looks again, and none after an error.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let bytes = polled?;
         if bytes.is_empty() {
             // The end of a stream.
             self.note_sent(0);

@@ -187,7 +187,7 @@ async fn respond_to(
     let mut content = Some(content);
     let mut attempt = Attempt::First;
     loop {
-        match handle(peer, lines, attempt, exchange.protocol()) {
+        match handle(peer, lines, attempt, exchange) {
             Handling::Respond(response) => return response,
             Handling::Upload { bytes_max, user } => {
                 let Some(content) = content.take() else { return last(500) };
@@ -207,7 +207,15 @@ async fn respond_to(
                 attempt = Attempt::Forwarded(forwarded.refuse_upgrade().into());
             }
             Handling::Forward(forwarded) => {
-                attempt = Attempt::Forwarded(forward(*forwarded, content.take(), exchange).await);
+                let has_body = forwarded.request.method() != hyper::Method::HEAD;
+                let mut response = forward(*forwarded, content.take(), exchange).await;
+                // A connection that ends is all that could tell of a broken body.
+                if has_body && exchange.protocol() != Protocol::Http2 {
+                    exchange.set_awaiting_origin(true);
+                    response.await_first_byte().await;
+                    exchange.set_awaiting_origin(false);
+                }
+                attempt = Attempt::Forwarded(response);
             }
         }
     }
@@ -220,6 +228,7 @@ async fn forward(
     content: Option<Incoming>,
     exchange: &mut TcpExchange,
 ) -> Box<ForwardedResponse> {
+    exchange.on_origin(&forwarded.report);
     let content = content.filter(|content| !content.is_end_stream() && !forwarded.is_safe());
     let Some(content) = content else {
         exchange.set_awaiting_origin(true);
@@ -282,7 +291,12 @@ async fn copy(mut content: Incoming, upload: StreamWriter, activity: Arc<Connect
 }
 
 /// Returns what becomes of the request with this header section.
-fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Protocol) -> Handling {
+fn handle(
+    peer: &Peer,
+    lines: &[FieldLine<'_>],
+    attempt: Attempt,
+    exchange: &mut TcpExchange,
+) -> Handling {
     let config = Arc::clone(&peer.services.config.borrow());
     let bytes_max = config.limits.header_bytes_max as usize;
     if request::section_bytes(lines.iter().copied()) > bytes_max {
@@ -298,11 +312,14 @@ fn handle(peer: &Peer, lines: &[FieldLine<'_>], attempt: Attempt, protocol: Prot
     };
     let files_max = config.limits.open_files();
     let permit = |readers: &FileReaders| peer.files.try_read(readers, files_max);
+    let peers = || vec![peer.address.ip()];
+    let told = config.virtual_hosts.trusted_proxies.client_of(&request, peers);
+    told.iter().for_each(|client| exchange.on_client(*client));
     let client = ClientContext {
-        addresses: &|| vec![peer.address.ip()],
+        addresses: &|| vec![told.unwrap_or(peer.address.ip())],
         permit: &permit,
         report: &|| ConnectionReport::new(peer.name.clone(), None, None, None),
-        protocol,
+        protocol: exchange.protocol(),
         has_waited: !matches!(attempt, Attempt::First),
         now: clock::now(),
         wall_now: clock::wall_now(),

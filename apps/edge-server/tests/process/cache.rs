@@ -1,5 +1,6 @@
 //! Cache of origins over HTTP/3, HTTP/2 and HTTP/1.1, with an origin that counts its requests.
 
+mod broken_slices;
 mod compression;
 mod disk;
 mod invalidations;

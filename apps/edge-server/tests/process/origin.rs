@@ -4,6 +4,8 @@ mod framed;
 mod http2;
 mod messages;
 mod other_projects;
+mod proxies;
+mod reports;
 pub mod scripted;
 mod upstreams;
 
@@ -71,10 +73,14 @@ fn serve(dir: &Path, origin: SocketAddr, more: &str) -> (Running, SocketAddr, So
 
 fn write_config(dir: &Path, origin: SocketAddr, more: &str) {
     let more = more.replace("DIR", dir.to_str().unwrap());
-    let toml = format!(
-        "[[host]]\n{more}\n[[host.origin]]\npath = '/app/**'\nurl = 'http://{origin}'\n\
-         header-timeout = 2\nbody-timeout = 2\n"
-    );
+    let own = match more.contains("[[host.origin]]\npath = '/app/**'") {
+        true => String::new(),
+        false => format!(
+            "[[host.origin]]\npath = '/app/**'\nurl = 'http://{origin}'\nheader-timeout = 2\n\
+             body-timeout = 2\n"
+        ),
+    };
+    let toml = format!("[[host]]\n{more}\n{own}");
     fs::write(dir.join("edge.toml"), toml).unwrap();
 }
 
@@ -141,6 +147,9 @@ enum ExpectedResponse {
     /// The server has its own error.
     Error(u16),
     Broken,
+
+    /// It breaks off before the first byte of its body: over HTTP/1.1 the server has an error of its own.
+    BrokenFirst,
 }
 
 fn send(text: &str) -> Act {
@@ -176,7 +185,10 @@ fn behaviours() -> Vec<(&'static str, Vec<Act>, ExpectedResponse)> {
         ("reset-chunks", vec![of(chunked, "5\r\nhello\r\n"), Reset], Broken),
         ("invalid-chunk", vec![of(chunked, "5\r\nhello\r\nzz\r\n")], Broken),
         ("unended-chunks", vec![of(chunked, "5\r\nhello\r\n"), Close], Broken),
-        ("huge-chunk", vec![of(chunked, "fffffffffffffffff\r\nhello")], Broken),
+        ("huge-chunk", vec![of(chunked, "fffffffffffffffff\r\nhello")], BrokenFirst),
+        ("closed-body", vec![SendLast(format!("{ok}content-length: 5\r\n\r\n").into_bytes())], BrokenFirst),
+        ("closed-chunks", vec![SendLast(chunked.as_bytes().to_vec())], BrokenFirst),
+        ("reset-chunk", vec![of(chunked, ""), Reset], Broken),
         ("stall", vec![of(ok, "content-length: 9\r\n\r\nhello"), Wait], Broken),
         ("stall-chunks", vec![of(chunked, "5\r\nhello\r\n"), Wait], Broken),
         ("silent", vec![Wait], Error(504)),
@@ -215,6 +227,17 @@ fn behaviours() -> Vec<(&'static str, Vec<Act>, ExpectedResponse)> {
         ("own-error", vec![send("HTTP/1.1 502 Bad\r\ncontent-length: 3\r\n\r\nown")], Whole(502, "own", Some("3"))),
         ("hops", vec![of(ok, "connection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=9\r\nalt-svc: h3=\":1\"\r\nupgrade: h2c\r\ncontent-length: 5\r\n\r\nhello")], whole),
     ]
+}
+
+/// Checks responses over all versions.
+fn check_all(name: &str, got: &[OriginReply; 3], expected: ExpectedResponse) {
+    let ExpectedResponse::BrokenFirst = expected else {
+        return got.iter().for_each(|got| check(name, got, expected));
+    };
+    let [http3, http2, http11] = got;
+    check(name, http3, ExpectedResponse::Broken);
+    check(name, http2, ExpectedResponse::Broken);
+    check(name, http11, ExpectedResponse::Error(502));
 }
 
 fn check(name: &str, got: &OriginReply, expected: ExpectedResponse) {
@@ -266,9 +289,8 @@ fn every_behaviour_of_an_origin_has_its_exact_result() {
     let plain = behaviours().swap_remove(0).2;
     for (name, _, expected) in behaviours() {
         let path = format!("/app/{name}");
-        for got in over_all(address, "GET", &path, &[]) {
-            check(name, &got, expected);
-        }
+        let got = over_all(address, "GET", &path, &[]);
+        check_all(name, &got, expected);
         // Another client is served as before.
         check(name, &over_http3(address, "GET", "/app/plain", &[]), plain);
     }
@@ -279,7 +301,12 @@ fn every_behaviour_of_an_origin_has_its_exact_result() {
     let expected = |is_so: fn(&ExpectedResponse) -> bool| {
         3 * behaviours().iter().filter(|(.., expected)| is_so(expected)).count() as u64
     };
-    assert_eq!(count("broken"), expected(|expected| matches!(expected, ExpectedResponse::Broken)));
+    assert_eq!(
+        count("broken"),
+        expected(|expected| {
+            matches!(expected, ExpectedResponse::Broken | ExpectedResponse::BrokenFirst)
+        })
+    );
     assert_eq!(
         count("timeout"),
         expected(|expected| matches!(expected, ExpectedResponse::Error(504)))

@@ -1,6 +1,7 @@
 //! Compression of responses that are kept, and that their origin has not compressed. What is passed on
 //! alone, or kept for one client, is not: it may have secrets, which its length would tell.
 
+use crate::content::cache::directives::CacheDirectives;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::freshness::value;
 use crate::content::cache::freshness::values;
@@ -33,7 +34,9 @@ impl AnswerCompression<'_> {
         let is_fixed = FIXED_BY.iter().any(|name| value(&kept.fields, name).is_some());
         let content_type = value(&kept.fields, "content-type").unwrap_or_default();
         // RFC 9110, 7.7.
-        let may_be_transformed = !values(&kept.fields, "cache-control").any(has_no_transform);
+        let targeted = CacheDirectives::parse_targeted(values(&kept.fields, "cdn-cache-control"));
+        let may_be_transformed = !values(&kept.fields, "cache-control").any(has_no_transform)
+            && !targeted.is_some_and(|directives| directives.has("no-transform"));
         !is_fixed
             && may_be_transformed
             && !is_for_one_client(kept)

@@ -34,6 +34,7 @@ use quiche::clock;
 use rustix::fs::FlockOperation;
 
 use crate::config::preflight;
+use crate::content::cache::counts::WriteFailure;
 use crate::content::cache::disk_file;
 use crate::content::cache::disk_file::DiskHead;
 use crate::content::cache::disk_index::DiskIndex;
@@ -140,6 +141,11 @@ impl DiskStore {
         Ok(store)
     }
 
+    /// Returns whether no other process has the folder.
+    pub fn is_ours(&self) -> bool {
+        self.is_ours.load(Ordering::Relaxed)
+    }
+
     /// Notes that another process had the folder until now.
     fn end_overlap(&self) {
         let ms = ms_since_1970(clock::wall_now());
@@ -177,6 +183,7 @@ impl DiskStore {
         }
         if self.queued_writes.fetch_add(1, Ordering::Relaxed) >= WRITES_MAX {
             self.queued_writes.fetch_sub(1, Ordering::Relaxed);
+            WriteFailure::QueueFull.count();
             return debug!("cache: the disk is slow; {key} stays in memory alone");
         }
         let (key, response) = (Arc::clone(key), Arc::clone(response));
@@ -249,6 +256,7 @@ impl DiskStore {
             DiskJob::Write(write) => {
                 self.queued_writes.fetch_sub(1, Ordering::Relaxed);
                 if let Err(e) = self.try_write(&write) {
+                    WriteFailure::Refused.count();
                     warn_once(&e);
                 }
             }

@@ -13,6 +13,7 @@ use log::warn;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use crate::content::cache::counts;
 use crate::content::cache::disk::DiskStore;
 use crate::content::cache::disk_file;
 use crate::content::cache::disk_file::DiskHead;
@@ -90,6 +91,7 @@ pub async fn read(
     if !cache.insert_if_current(key, &kept, mark) {
         return None;
     }
+    counts::count_disk_hit();
     first.iter().for_each(|piece| writer.push(piece));
     let (cache, disk, key) = (Arc::clone(cache), Arc::clone(disk), Arc::clone(key));
     let own = Arc::clone(&kept);

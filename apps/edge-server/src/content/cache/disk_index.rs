@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
+use crate::content::cache::counts;
 use crate::content::cache::disk_file::DiskHead;
 use crate::content::cache::invalidation_log::InvalidationLog;
 use crate::content::cache::purge::PurgeTarget;
@@ -71,6 +72,7 @@ impl DiskIndex {
         self.next_use += 1;
         self.bytes += bytes;
         self.entries.insert(name.into(), entry);
+        counts::set_disk(self.entries.len(), self.bytes);
     }
 
     /// Removes a file.
@@ -78,6 +80,7 @@ impl DiskIndex {
         let Some(entry) = self.entries.remove(name) else { return };
         self.uses.remove(&entry.used);
         self.bytes -= entry.bytes;
+        counts::set_disk(self.entries.len(), self.bytes);
         if let Some(names) = self.names.get_mut(&entry.key) {
             names.retain(|own| **own != *name);
             if names.is_empty() {

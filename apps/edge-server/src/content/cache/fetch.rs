@@ -85,6 +85,12 @@ impl CacheFetch {
         self.mode != FetchMode::Shared
     }
 
+    /// Returns one that does not wait for others.
+    pub fn alone(self) -> Self {
+        let mode = if self.mode == FetchMode::Shared { FetchMode::Own } else { self.mode };
+        Self { mode, ..self }
+    }
+
     /// Returns one for later requests, as a response is stale.
     pub fn in_background(&self) -> Self {
         Self { mode: FetchMode::Shared, is_background: true, ..self.clone() }
@@ -468,7 +474,8 @@ impl CacheFetch {
             is_stored && older.selecting == kept.selecting && older.body.is_usable()
         };
         let older = self.kept.as_ref().filter(is_replaced).map(|older| (Arc::clone(older), mark));
-        let fill = Fill { cache, key, kept, older, writer, bytes_max, reserved, disk_mark };
+        let rest = None;
+        let fill = Fill { cache, key, kept, older, writer, bytes_max, reserved, disk_mark, rest };
         let Fetched { response, permit, .. } = *fetched;
         tokio::spawn(fill.run(response, source.origin.body_time, permit));
         self.count(CacheResult::Miss);

@@ -32,6 +32,7 @@ use crate::content::origin::server::OriginResponse;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
 use crate::content::origin::vacancies::OriginPermit;
+use crate::http::origin_report::OriginReport;
 
 /// Fields that say who may get a response, and for how long.
 const RULES: [HeaderName; 6] =
@@ -58,9 +59,15 @@ impl Fetched {
 pub struct FetchSource {
     pub origin: Arc<OriginServer>,
     pub client: IpAddr,
+    pub report: Arc<OriginReport>,
 }
 
 impl FetchSource {
+    /// Returns the same for requests of which nobody tells.
+    pub fn unreported(&self) -> Self {
+        Self { report: Arc::default(), ..self.clone() }
+    }
+
     /// Fetches a response, if the origin has a vacancy.
     ///
     /// # Errors
@@ -73,7 +80,10 @@ impl FetchSource {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let sent = clock::wall_now();
         let fetched = match self.origin.take_vacancy(self.client) {
-            Some(permit) => self.origin.fetch(request).await.map(|response| (response, permit)),
+            Some(permit) => {
+                let fetched = self.origin.fetch(request, &self.report).await;
+                fetched.map(|response| (response, permit))
+            }
             None => Err(OriginError::Busy),
         };
         let (response, permit) = fetched.inspect_err(|error| {

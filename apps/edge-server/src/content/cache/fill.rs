@@ -12,12 +12,14 @@ use log::debug;
 use quiche::clock;
 use tokio::time::timeout;
 
+use crate::content::cache::body_rest::BodyRest;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::store::MemoryReservation;
 use crate::content::cache::store::ResponseCache;
 use crate::content::origin::error::OriginOutcome;
 use crate::content::origin::server::OriginResponse;
+use crate::content::origin::server::UpstreamExchange;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::http::shared_body::SharedBodyWriter;
 
@@ -37,6 +39,9 @@ pub struct Fill {
 
     /// Mark of the response on disk, if it may be kept there.
     pub disk_mark: Option<InvalidationMark>,
+
+    /// Absent if a body that breaks off stays so.
+    pub rest: Option<Box<dyn BodyRest>>,
 }
 
 /// How a body ends.
@@ -54,21 +59,19 @@ impl Fill {
         body_time: Duration,
         permit: OriginPermit,
     ) {
-        let _permit = permit;
-        let OriginResponse { response, exchange } = response;
-        let is_http2 = response.version() == Version::HTTP_2;
-        let outcome = match self.copy(response.into_body(), is_http2, body_time).await {
-            FillEnd::Complete => {
-                exchange.complete();
-                OriginOutcome::Complete
+        let (mut outcome, mut filled) = self.receive(response, body_time, 0).await;
+        drop(permit);
+        let (rest, length) = (self.rest.take(), self.kept.body.length());
+        if let Some(rest) = rest.filter(|_| outcome != OriginOutcome::Cancelled) {
+            if let Some(fetched) = rest.fetch(filled).await {
+                OriginOutcome::Broken.count();
+                let _permit = fetched.permit;
+                (outcome, filled) = self.receive(fetched.response, body_time, filled).await;
             }
-            FillEnd::Broken(why) => {
-                debug!("{}: the response breaks off: {why}", self.key);
-                exchange.break_off(&why);
-                OriginOutcome::Broken
+            if outcome == OriginOutcome::Complete && Some(filled) != length {
+                rest.give_up();
             }
-            FillEnd::Unneeded => OriginOutcome::Cancelled,
-        };
+        }
         let Self { cache, key, kept, older, writer, disk_mark, .. } = self;
         let is_complete = outcome == OriginOutcome::Complete && writer.finish();
         // One that is passed on is not kept any longer.
@@ -91,13 +94,39 @@ impl Fill {
         if is_short { OriginOutcome::Broken } else { outcome }.count();
     }
 
+    /// Receives a response, of whose body some bytes are there. Returns how it ended, and how many bytes are
+    /// there then.
+    async fn receive(
+        &mut self,
+        response: OriginResponse,
+        body_time: Duration,
+        mut filled: u64,
+    ) -> (OriginOutcome, u64) {
+        let OriginResponse { response, exchange } = response;
+        let is_http2 = response.version() == Version::HTTP_2;
+        let body = response.into_body();
+        let outcome = match self.copy(body, is_http2, body_time, (&exchange, &mut filled)).await {
+            FillEnd::Complete => {
+                exchange.complete();
+                OriginOutcome::Complete
+            }
+            FillEnd::Broken(why) => {
+                debug!("{}: the response breaks off: {why}", self.key);
+                exchange.break_off(&why);
+                OriginOutcome::Broken
+            }
+            FillEnd::Unneeded => OriginOutcome::Cancelled,
+        };
+        (outcome, filled)
+    }
+
     async fn copy(
         &mut self,
         mut content: Incoming,
         is_http2: bool,
         body_time: Duration,
+        (exchange, filled): (&UpstreamExchange, &mut u64),
     ) -> FillEnd {
-        let mut filled = 0;
         loop {
             if self.writer.room().await.is_err() {
                 return FillEnd::Unneeded;
@@ -110,10 +139,11 @@ impl Fill {
                 }
                 Ok(None) => return FillEnd::Complete,
                 Ok(Some(Ok(frame))) => {
+                    exchange.on_received(&content);
                     // Trailers are left out.
                     if let Ok(data) = frame.into_data() {
-                        filled += data.len() as u64;
-                        self.check_room(filled, data.len() as u64);
+                        *filled += data.len() as u64;
+                        self.check_room(*filled, data.len() as u64);
                         self.writer.push(&data);
                     }
                     continue;

@@ -4,6 +4,7 @@
 //! origins: one request fetches what several wait for, and all read its body while it comes.
 
 pub mod answer;
+mod body_rest;
 pub mod compression;
 pub mod counts;
 mod directives;
@@ -21,6 +22,7 @@ mod invalidation_log;
 pub mod lookup;
 mod present;
 pub mod purge;
+pub mod reference;
 mod revalidation;
 pub mod rules;
 mod slice_fetch;

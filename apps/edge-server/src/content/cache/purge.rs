@@ -82,19 +82,6 @@ pub fn key_of(authority: &str, target: &str) -> String {
     key
 }
 
-/// Returns the target that a reference has at a host, if it is one of that.
-pub fn own_target<'a>(authority: &str, reference: &'a str) -> Option<&'a str> {
-    let rest = match reference.strip_prefix("https://") {
-        Some(rest) => {
-            let (host, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            Some(rest).filter(|_| host.eq_ignore_ascii_case(authority))?
-        }
-        None => reference,
-    };
-    let is_path = rest.starts_with('/') && !rest.starts_with("//");
-    is_path.then(|| rest.split('#').next().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,6 +125,10 @@ impl CacheSettings {
         let stale = rule.stale_while_revalidate.unwrap_or_default();
         let if_error = rule.stale_if_error.map(|seconds| time("stale-if-error", seconds));
         let headers = rule.bypass_headers.iter().flatten();
+        ensure!(
+            rule.object_bytes_max != Some(0),
+            "cache: object-bytes-max = 0 keeps nothing; raise it, or write cache = false"
+        );
         Ok(Self {
             object_bytes_max: rule.object_bytes_max.unwrap_or(u64::MAX),
             slice_bytes: rule.slice_bytes.map(slice_bytes).transpose()?,
@@ -230,6 +234,8 @@ mod tests {
             ("bypass-headers = ['x-*']", Some("cache: bypass-headers = 'x-*': write the name of")),
             ("ttl = { 200 = 4000000000 }", Some("cache: ttl = 4000000000: write 0 to 31536000")),
             ("stale-if-error = 4000000000", Some("cache: stale-if-error = 4000000000: write 0")),
+            ("object-bytes-max = 1", None),
+            ("object-bytes-max = 0", Some("cache: object-bytes-max = 0 keeps nothing; raise it")),
             ("slice-bytes = 1048576", None),
             ("slice-bytes = 1", Some("cache: slice-bytes = 1: write 65536 to 16777216")),
             ("ignore-query = ['a[']", Some("cache: ignore-query = 'a[': write a name")),

@@ -14,6 +14,7 @@ use quiche::clock;
 
 use crate::content::cache::answer::CacheAnswer;
 use crate::content::cache::counts::CacheResult;
+use crate::content::cache::counts::SliceResult;
 use crate::content::cache::entry::CachedResponse;
 use crate::content::cache::fetch::copy_of;
 use crate::content::cache::fetch::CacheFetch;
@@ -24,7 +25,6 @@ use crate::content::cache::fetch_source::Fetched;
 use crate::content::cache::freshness::value;
 use crate::content::cache::invalidation_log::InvalidationMark;
 use crate::content::cache::revalidation;
-use crate::content::cache::slice_fetch::keep_slice;
 use crate::content::cache::slice_fetch::ResponseSlices;
 use crate::content::cache::slice_fetch::SliceError;
 use crate::content::cache::slices::first_needed;
@@ -86,7 +86,7 @@ impl CacheFetch {
         }
         if detail.is_some() && !self.cache.flights.has(&self.key) {
             let again = self.in_background();
-            drop(tokio::spawn(again.fetch(source.clone(), copy_of(request))));
+            drop(tokio::spawn(again.fetch(source.unreported(), copy_of(request))));
         }
         Ok(Some(answer))
     }
@@ -108,8 +108,9 @@ impl CacheFetch {
         let slices = self.slices_of(source, request, &response, layout);
         let first = match first_wanted(request, layout) {
             None => None,
-            Some(index) => match slices.get(index).await {
+            Some(index) => match slices.get(index, source).await {
                 Ok((reader, is_there)) => {
+                    SliceResult::of_needed(is_there).count();
                     if !is_there && status.forward.is_none() {
                         status.forward = Some(ForwardReason::Partial);
                         status.is_stored = true;
@@ -138,7 +139,7 @@ impl CacheFetch {
             key: Arc::clone(&self.key),
             head: Arc::clone(head),
             layout,
-            source: source.clone(),
+            source: source.unreported(),
             uri: request.uri().clone(),
             headers,
             keeps_none: AtomicBool::default(),
@@ -178,12 +179,11 @@ impl CacheFetch {
         if let Some((disk, mark)) = cache.disk().zip(disk_mark).filter(|_| is_stored) {
             disk.write(key, &head, mark);
         }
-        let slice_key = layout.key(key, index);
-        let bytes = range.end - range.start;
-        let (_, reader) = keep_slice(cache, &slice_key, fetched, bytes, is_stored, source)?;
-        self.count(CacheResult::Miss);
-        let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
         let slices = self.slices_of(source, request, &head, layout);
+        let (_, reader) = slices.keep(index, fetched, is_stored)?;
+        self.count(CacheResult::Miss);
+        SliceResult::Miss.count();
+        let status = CacheStatus { is_stored, ..CacheStatus::forwarded(self.reason) };
         Some(sliced_answer(slices, Some((index, reader)), status))
     }
 

@@ -54,7 +54,9 @@ impl ResponseRest {
     /// Copies what comes as fast as the client takes it. Returns how that ended.
     pub async fn copy(self, origin: &OriginServer) -> OriginOutcome {
         let copied = match self.content {
-            Some((content, writer)) => copy(content, writer, origin, self.is_http2).await,
+            Some((content, writer)) => {
+                copy(content, writer, origin, (self.is_http2, &self.exchange)).await
+            }
             None => Ok(()),
         };
         match copied {
@@ -123,7 +125,7 @@ async fn copy(
     mut content: Incoming,
     writer: StreamWriter,
     origin: &OriginServer,
-    is_http2: bool,
+    (is_http2, exchange): (bool, &UpstreamExchange),
 ) -> Result<(), CopyError> {
     loop {
         writer.room().await?;
@@ -144,17 +146,21 @@ async fn copy(
                 return Err(CopyError::Broken("the stream is reset".to_owned()));
             }
             Ok(None) => {
+                exchange.on_end();
                 writer.finish();
                 return Ok(());
             }
             Ok(Some(Err(e))) => return Err(CopyError::Broken(e.to_string())),
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => writer.push(data),
-                Err(frame) => {
-                    writer.finish_with(trailers_of(&frame));
-                    return Ok(());
+            Ok(Some(Ok(frame))) => {
+                exchange.on_received(&content);
+                match frame.into_data() {
+                    Ok(data) => writer.push(data),
+                    Err(frame) => {
+                        writer.finish_with(trailers_of(&frame));
+                        return Ok(());
+                    }
                 }
-            },
+            }
         }
         if content.is_end_stream() {
             writer.finish();

@@ -63,10 +63,13 @@ const HEADER_ALONE: [&str; 14] = [
 /// What begins the names of more of them.
 const RENEWED_START: &str = "x-forwarded-";
 
+/// What begins the names of processes of this program in `Via`.
+const NAME_START: &str = "edge-server-";
+
 /// Name of this process in `Via`. Another process of the same host has another, so that servers can
 /// pass requests on to each other.
 static PSEUDONYM: LazyLock<String> =
-    LazyLock::new(|| format!("edge-server-{:016x}", RandomState::new().build_hasher().finish()));
+    LazyLock::new(|| format!("{NAME_START}{:016x}", RandomState::new().build_hasher().finish()));
 
 /// Client of a request that is forwarded.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +87,12 @@ pub struct ForwardedClient {
 /// Returns whether the request has been forwarded by this process before.
 pub fn is_loop(request: &Request<'_>) -> bool {
     request.values("via").any(|via| via.contains(PSEUDONYM.as_str()))
+}
+
+/// Returns the names of processes of this program that a line of `Via` has.
+pub fn server_names(via: &str) -> impl Iterator<Item = &str> {
+    let names = via.split(',').filter_map(|member| member.split_whitespace().nth(1));
+    names.filter(|name| name.starts_with(NAME_START))
 }
 
 /// Returns the fields of the request as the origin gets it.

@@ -1,7 +1,9 @@
 //! Forwarded request: its way to the origin, and that of the response back, as fast as the client takes
 //! it. It ends with its client.
 
+use std::future::poll_fn;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
@@ -10,12 +12,14 @@ use std::sync::Arc;
 use std::task::ready;
 use std::task::Context;
 use std::task::Poll;
+use std::time::Duration;
 
 use hyper::Method;
 use hyper::Request;
 use log::debug;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::content::access::AccessGrant;
 use crate::content::cache::fetch::CacheFetch;
@@ -29,13 +33,20 @@ use crate::content::origin::reply::ForwardReply;
 use crate::content::origin::reply::OriginResult;
 use crate::content::origin::server::OriginServer;
 use crate::content::origin::upload::OriginContent;
+use crate::http::body::BodySource;
+use crate::http::body::Chunk;
+use crate::http::body::PendingChunk;
 use crate::http::body_stream::stream;
 use crate::http::body_stream::StreamWriter;
+use crate::http::origin_report::OriginReport;
 use crate::http::response::Field;
 
 /// Interim responses of a request that wait, and that are passed on.
 const INTERIM_QUEUE: usize = 4;
 const INTERIM_RESPONSES_MAX: usize = 8;
+
+/// How long the head of a response may wait for the first byte of its body.
+const FIRST_BYTE_TIME: Duration = Duration::from_millis(50);
 
 /// Request that an origin is to respond to.
 #[derive(Debug)]
@@ -43,6 +54,7 @@ pub struct ForwardedRequest {
     pub origin: Arc<OriginServer>,
     pub request: Request<OriginContent>,
     pub client: IpAddr,
+    pub report: Arc<OriginReport>,
 
     /// What the access rules grant.
     pub grant: AccessGrant,
@@ -75,6 +87,41 @@ pub struct ForwardedResponse {
     pub cache_status: Option<CacheStatus>,
 }
 
+impl ForwardedResponse {
+    /// Waits a moment for the first byte of the body. A response that breaks off before that is none.
+    pub async fn await_first_byte(&mut self) {
+        let is_broken = match &self.result {
+            Ok(ForwardReply::Passed(response)) => is_broken(|| response.body.chunk(0, 1)).await,
+            // Of others, the request may not need the first byte.
+            Ok(ForwardReply::Cached(answer)) => match &answer.body {
+                BodySource::Shared(_) => is_broken(|| answer.body.chunk(0..1, 1)).await,
+                _ => false,
+            },
+            Err(_) => false,
+        };
+        if is_broken {
+            let why = "it breaks off before the first byte of its body";
+            self.result = Err(OriginError::Malformed(why.to_owned()));
+        }
+    }
+}
+
+/// Returns whether the first chunk of a body never comes, as far as is known in a moment.
+async fn is_broken(first: impl Fn() -> io::Result<Chunk>) -> bool {
+    let waiting = async {
+        loop {
+            match first() {
+                Ok(Chunk::Pending(PendingChunk::Stream(wait))) => {
+                    poll_fn(|cx| wait.poll(cx)).await;
+                }
+                Ok(_) => return false,
+                Err(_) => return true,
+            }
+        }
+    };
+    timeout(FIRST_BYTE_TIME, waiting).await.unwrap_or(false)
+}
+
 impl ForwardedRequest {
     /// Returns where the content of the request is to go, if it has some. It may have a length.
     pub fn upload(&mut self, length: Option<u64>) -> StreamWriter {
@@ -90,18 +137,18 @@ impl ForwardedRequest {
 
     /// Sends the request on a thread for origins.
     pub fn send(self) -> PendingForward {
-        let Self { origin, mut request, client, grant, cached, cache_status } = self;
+        let Self { origin, mut request, client, report, grant, cached, cache_status } = self;
         let (sender, result) = oneshot::channel();
         let interim = watch_interim(&mut request);
         if let Some(fetch) = cached {
-            let source = FetchSource { origin: Arc::clone(&origin), client };
+            let source = FetchSource { origin: Arc::clone(&origin), client, report };
             drop(origin.runtime.spawn(fetch_cached(fetch, source, request, sender)));
             return PendingForward { result, interim, grant, cache_status };
         }
         match origin.take_vacancy(client) {
             Some(permit) => drop(origin.runtime.spawn(async move {
                 let _permit = permit;
-                let outcome = forward(&origin, request, sender).await;
+                let outcome = forward(&origin, request, &report, sender).await;
                 outcome.count();
             })),
             None => {
@@ -181,13 +228,14 @@ impl Future for PendingForward {
 async fn forward(
     origin: &OriginServer,
     request: Request<OriginContent>,
+    report: &Arc<OriginReport>,
     mut sender: oneshot::Sender<OriginResult>,
 ) -> OriginOutcome {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let fetched = tokio::select! {
         biased;
         () = sender.closed() => return OriginOutcome::Cancelled,
-        fetched = origin.fetch(request) => fetched,
+        fetched = origin.fetch(request, report) => fetched,
     };
     let response = match fetched {
         Ok(response) => response,

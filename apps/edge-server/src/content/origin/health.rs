@@ -182,6 +182,17 @@ mod tests {
     }
 
     #[test]
+    fn upstream_without_requests_is_tried_by_the_first() {
+        let start = clock::now();
+        let mut health = UpstreamHealth::new(1, start);
+        assert!(health.on_failure(start).is_some());
+        let later = start + 1000 * OUT_TIME_MAX;
+        assert!(health.is_available(later) && !health.is_healthy());
+        assert!(health.on_request(later), "on trial");
+        assert_eq!(health.on_success(later), Some(HealthChange::Back));
+    }
+
+    #[test]
     fn few_failures_leave_an_upstream_in() {
         for (failures, successes, step, expected) in [
             (2, 0, SECOND, true),

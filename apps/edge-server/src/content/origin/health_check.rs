@@ -84,6 +84,7 @@ pub fn look_after(upstream: &Arc<Upstream>, check: Option<HealthCheck>, runtime:
 async fn look_at(upstream: &Weak<Upstream>, check: Option<&HealthCheck>) -> bool {
     let Some(upstream) = upstream.upgrade() else { return false };
     upstream.pool.prune();
+    upstream.log_rest();
     if let Some(check) = check {
         let time = check.interval.min(CHECK_TIME_MAX);
         let result = timeout(time, ask(&upstream, &check.path)).await;

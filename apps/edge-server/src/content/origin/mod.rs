@@ -5,6 +5,7 @@ mod balance;
 mod connector;
 pub mod delivery;
 pub mod error;
+mod failure_log;
 pub mod fields;
 pub mod forwarding;
 mod health;
@@ -13,6 +14,7 @@ mod pool;
 pub mod reply;
 mod runtime;
 pub mod server;
+mod servers_behind;
 mod shared_servers;
 pub mod upload;
 pub mod upstream;
@@ -54,6 +56,16 @@ impl HostOrigins {
         if let Some(unreachable) = all.and_then(|all| rules().nth(all + 1)) {
             let never = "origin: gets no request, as an earlier one has all paths; move it up";
             return Err(anyhow!(never).context(unreachable.position));
+        }
+        let is_earlier = |at: usize, path: &str| rules().take(at).any(|other| other.path == path);
+        let twice = rules().enumerate().find(|(at, rule)| is_earlier(*at, &rule.path));
+        if let Some((_, rule)) = twice {
+            let path = &rule.path;
+            let never = format!(
+                "origin: path = '{path}' is that of an earlier one, which gets all of its requests; leave one \
+                 out, or list both in its url"
+            );
+            return Err(anyhow!(never).context(rule.position));
         }
         let origins = rules().map(|rule| PathOrigin::new(rule, lengths).context(rule.position));
         Ok(Self(origins.collect::<anyhow::Result<_>>()?))

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
+use hyper::body::Body as _;
 use hyper::body::Incoming;
 use hyper::Request;
 use hyper::Response;
 use log::debug;
+use quiche::clock;
 use quiche::path_state::PrefixLengths;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -33,12 +35,15 @@ use crate::content::origin::health_check::look_after;
 use crate::content::origin::health_check::HealthCheck;
 use crate::content::origin::pool::OriginLease;
 use crate::content::origin::runtime::runtime;
+use crate::content::origin::servers_behind::ServersBehind;
 use crate::content::origin::upload::ContentMonitor;
 use crate::content::origin::upload::OriginContent;
 use crate::content::origin::upstream::Upstream;
 use crate::content::origin::upstream::UpstreamRequest;
 use crate::content::origin::vacancies::OriginPermit;
 use crate::content::origin::vacancies::OriginVacancies;
+use crate::http::origin_report::OriginReport;
+use crate::http::request;
 
 /// Time-outs of a rule that names none, in seconds: less than the idle time-out of a QUIC connection, so that
 /// clients get the error.
@@ -78,6 +83,7 @@ pub struct OriginServer {
     pub runtime: &'static Runtime,
 
     vacancies: Arc<OriginVacancies>,
+    servers_behind: ServersBehind,
 
     /// Those of subnets whose requests are counted together.
     prefix_lengths: PrefixLengths,
@@ -101,6 +107,18 @@ pub struct UpstreamExchange {
 }
 
 impl UpstreamExchange {
+    /// Notes what has come of the body, before its client can have the end.
+    pub fn on_received(&self, body: &Incoming) {
+        if body.is_end_stream() {
+            self.on_end();
+        }
+    }
+
+    /// Notes that all of the body has come.
+    pub fn on_end(&self) {
+        self.request.on_whole_response();
+    }
+
     /// Ends it after the whole of the response.
     pub fn complete(self) {
         self.lease.release();
@@ -109,7 +127,7 @@ impl UpstreamExchange {
 
     /// Ends it, as the response breaks off.
     pub fn break_off(self, why: &str) {
-        self.request.fail(OriginOutcome::Broken, &format!("a response breaks off: {why}"));
+        self.request.break_off(why);
     }
 }
 
@@ -144,6 +162,7 @@ impl OriginServer {
             turn: AtomicUsize::new(0),
             runtime,
             vacancies: Arc::new(OriginVacancies::new(requests_max as usize)),
+            servers_behind: ServersBehind::default(),
             prefix_lengths,
             header_time: time("header-timeout", rule.header_timeout, HEADER_SECONDS)?,
             body_time: time("body-timeout", rule.body_timeout, BODY_SECONDS)?,
@@ -151,12 +170,18 @@ impl OriginServer {
         })
     }
 
+    /// Returns whether a request comes from a server behind this origin. It must not wait for another request
+    /// there, which may wait for this one.
+    pub fn is_behind(&self, request: &request::Request<'_>) -> bool {
+        self.servers_behind.have_sent(request)
+    }
+
     /// Takes a vacancy for a client, if there is one.
     pub fn take_vacancy(&self, client: IpAddr) -> Option<OriginPermit> {
         self.vacancies.try_take(subnet_of(client, self.prefix_lengths))
     }
 
-    /// Sends a request, and returns the response once it has begun. After a failure another upstream
+    /// Sends a request, of which the report tells, and returns the response once it has begun. After a failure another upstream
     /// gets the request, if that may be (RFC 9110, 9.2.2).
     ///
     /// # Errors
@@ -165,19 +190,23 @@ impl OriginServer {
     pub async fn fetch(
         &self,
         request: Request<OriginContent>,
+        report: &Arc<OriginReport>,
     ) -> Result<OriginResponse, OriginError> {
+        report.on_begin(clock::now());
         let current = Mutex::new(None);
         let monitor = request.body().monitor();
-        let fetching = self.fetch_anywhere(request, &current);
+        let fetching = self.fetch_anywhere(request, &current, report);
         let fetched = self.in_time(fetching, &monitor).await;
         let current = current.into_inner().unwrap_or_else(PoisonError::into_inner);
         let fetched = fetched.unwrap_or(Err(OriginError::Timeout));
         match (fetched, current) {
             (Ok((response, lease)), Some(request)) => {
                 request.on_response();
+                self.servers_behind.on_response(response.headers());
                 Ok(OriginResponse { response, exchange: UpstreamExchange { lease, request } })
             }
             (Err(error), Some(request)) => {
+                request.upstream.log_error(&error);
                 request.fail(error.outcome(), &error.to_string());
                 Err(error)
             }
@@ -191,6 +220,7 @@ impl OriginServer {
         &self,
         request: Request<OriginContent>,
         current: &Mutex<Option<UpstreamRequest>>,
+        report: &Arc<OriginReport>,
     ) -> Result<(Response<Incoming>, OriginLease), OriginError> {
         let (head, mut content) = request.into_parts();
         let monitor = content.monitor();
@@ -202,7 +232,7 @@ impl OriginServer {
                 let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
                 std::mem::replace(&mut *current, request)
             };
-            set(Some(upstream.begin()));
+            set(Some(upstream.begin(report)));
             let is_fresh = !tried.is_empty();
             tried.push(index);
             let failed = match attempt(upstream, head.clone(), content, is_fresh).await {
@@ -217,7 +247,10 @@ impl OriginServer {
             note_failure(request, &failed);
             match monitor.again().filter(|_| may_follow) {
                 Some(again) => content = again,
-                None => return Err(failed.error),
+                None => {
+                    upstream.log_error(&failed.error);
+                    return Err(failed.error);
+                }
             }
         }
     }

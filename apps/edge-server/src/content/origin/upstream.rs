@@ -22,10 +22,13 @@ use crate::config::file::OriginRule;
 use crate::config::PROGRAM;
 use crate::content::origin::balance::UpstreamCandidate;
 use crate::content::origin::connector::OriginConnector;
+use crate::content::origin::error::OriginError;
 use crate::content::origin::error::OriginOutcome;
+use crate::content::origin::failure_log::FailureLog;
 use crate::content::origin::health::HealthChange;
 use crate::content::origin::health::UpstreamHealth;
 use crate::content::origin::pool::OriginPool;
+use crate::http::origin_report::OriginReport;
 
 /// Counts of all upstreams since the process began, by URL. They outlive reloads.
 static COUNTS: Mutex<BTreeMap<Arc<str>, Arc<UpstreamCounts>>> = Mutex::new(BTreeMap::new());
@@ -39,6 +42,7 @@ pub struct Upstream {
     pub url: Arc<str>,
     pub pool: Arc<OriginPool>,
     health: Mutex<UpstreamHealth>,
+    failures: Mutex<FailureLog>,
 
     /// Requests that it has.
     requests: AtomicUsize,
@@ -67,6 +71,7 @@ pub struct UpstreamReport {
 #[derive(Debug)]
 pub struct UpstreamRequest {
     pub upstream: Arc<Upstream>,
+    report: Arc<OriginReport>,
     is_trial: bool,
     outcome: Option<OriginOutcome>,
 }
@@ -95,6 +100,7 @@ impl Upstream {
             url,
             pool: Arc::new(OriginPool::new(connector)),
             health: Mutex::new(UpstreamHealth::new(failures_max, clock::now())),
+            failures: Mutex::default(),
             requests: AtomicUsize::new(0),
             counts,
         })
@@ -110,11 +116,17 @@ impl Upstream {
         }
     }
 
-    /// Notes that it gets a request.
-    pub fn begin(self: &Arc<Self>) -> UpstreamRequest {
+    /// Notes that it gets a request, which has this report.
+    pub fn begin(self: &Arc<Self>, report: &Arc<OriginReport>) -> UpstreamRequest {
+        report.on_attempt(&self.url);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let is_trial = self.health().on_request(clock::now());
-        UpstreamRequest { upstream: Arc::clone(self), is_trial, outcome: None }
+        UpstreamRequest {
+            upstream: Arc::clone(self),
+            report: Arc::clone(report),
+            is_trial,
+            outcome: None,
+        }
     }
 
     /// Notes the result of a health check.
@@ -149,6 +161,36 @@ impl Upstream {
         }
     }
 
+    /// Logs a request without a response, unless that is its client's fault.
+    pub fn log_error(&self, error: &OriginError) {
+        let status = error.status();
+        if [502, 504].contains(&status) {
+            self.log_failure(format!("{status} for a request, {error}"));
+        }
+    }
+
+    /// Logs a failure, now and then.
+    fn log_failure(&self, what: String) {
+        let line = self.failures().on_failure(what, clock::now());
+        self.write(line);
+    }
+
+    /// Logs failures that were left out, once a while has passed.
+    pub fn log_rest(&self) {
+        let line = self.failures().take(clock::now());
+        self.write(line);
+    }
+
+    fn write(&self, line: Option<String>) {
+        if let Some(line) = line {
+            warn!(target: PROGRAM.0, "origin {}: {line}", self.url);
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, FailureLog> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn health(&self) -> MutexGuard<'_, UpstreamHealth> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,13 +208,27 @@ impl Drop for Upstream {
 impl UpstreamRequest {
     /// Notes that the response has begun.
     pub fn on_response(&self) {
-        self.upstream.change("", |health| health.on_success(clock::now()));
+        let now = clock::now();
+        self.report.on_response(now);
+        self.upstream.change("", |health| health.on_success(now));
+    }
+
+    /// Notes that all of the response has come.
+    pub fn on_whole_response(&self) {
+        self.report.on_end(clock::now());
     }
 
     /// Notes that the request ends so, by the upstream's fault.
     pub fn fail(mut self, outcome: OriginOutcome, why: &str) {
         self.upstream.change(why, |health| health.on_failure(clock::now()));
         self.outcome = Some(outcome);
+    }
+
+    /// Notes that the response breaks off.
+    pub fn break_off(self, why: &str) {
+        let what = format!("a response breaks off: {why}");
+        self.upstream.log_failure(what.clone());
+        self.fail(OriginOutcome::Broken, &what);
     }
 
     /// Notes that the request ends so, by nobody's fault.
@@ -183,6 +239,7 @@ impl UpstreamRequest {
 
 impl Drop for UpstreamRequest {
     fn drop(&mut self) {
+        self.report.on_end(clock::now());
         self.upstream.requests.fetch_sub(1, Ordering::Relaxed);
         if self.is_trial {
             self.upstream.health().on_trial_end(clock::now());

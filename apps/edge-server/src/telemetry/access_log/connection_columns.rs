@@ -1,6 +1,7 @@
 //! Columns that the lines of a connection have in common, formatted once for those that follow each other.
 
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 
 use ab_test::Arm;
@@ -30,6 +31,13 @@ pub struct LoggedConnection<'a> {
 
     /// Summary of Careful Resume, unless it is off.
     pub resume: Option<ResumeSummary>,
+}
+
+impl LoggedConnection<'_> {
+    /// Returns the same for a client behind a proxy.
+    pub fn of_client(&self, client: IpAddr) -> Self {
+        Self { client: SocketAddr::new(client, self.client.port()), ..*self }
+    }
 }
 
 /// Columns of the last connection, in JSON.

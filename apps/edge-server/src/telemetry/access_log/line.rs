@@ -14,6 +14,7 @@ use super::json::ObjectWriter;
 use super::timestamp;
 use crate::config::AccessLogFormat;
 use crate::http::exchange::FinishedRequest;
+use crate::http::origin_report::OriginTimes;
 
 /// Entry of one response.
 #[derive(Clone, Debug)]
@@ -42,8 +43,10 @@ impl LogLine<'_> {
         let FinishedRequest {
             protocol,
             summary,
+            client,
             user,
             cache,
+            origin,
             started,
             duration,
             status,
@@ -51,10 +54,17 @@ impl LogLine<'_> {
             complete,
             ..
         } = &self.request;
-        columns.update(&self.connection);
+        match client {
+            Some(client) => columns.update(&self.connection.of_client(*client)),
+            None => columns.update(&self.connection),
+        }
         let mut line = ObjectWriter::begin(text);
         line.plain(key!("time"), |text| timestamp::append(*started, text));
         line.members(&columns.client);
+        if client.is_some() {
+            let proxy = self.connection.client.ip().to_canonical();
+            line.string(key!("proxy"), &proxy.to_string());
+        }
         user.iter().for_each(|name| line.string(key!("user"), name));
         line.name(key!("protocol"), Some(protocol.name()));
         let is_plain = is_plain(summary.whole());
@@ -70,6 +80,7 @@ impl LogLine<'_> {
         if cache.is_some() {
             line.name(key!("cache"), *cache);
         }
+        origin.iter().for_each(|times| append_origin(times, &mut line));
         line.members(&columns.path);
         if let Some(report) = &self.connection.resume {
             let mut resume = line.reopened();
@@ -96,7 +107,7 @@ impl LogLine<'_> {
         // Sun, 06 Nov 1994 08:49:37 GMT
         let date = httpdate::fmt_http_date((*started).max(UNIX_EPOCH));
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
-        let client = self.connection.client.ip().to_canonical();
+        let client = self.request.client.unwrap_or(self.connection.client.ip()).to_canonical();
         let mut text = format!("{client} - ");
         append_word(user.as_deref().unwrap_or_default(), &mut text);
         let _ = write!(text, " [{day}/{month}/{year}:{time} +0000] \"");
@@ -121,6 +132,19 @@ impl LogLine<'_> {
             append_word(certificate, &mut text);
         }
         text
+    }
+}
+
+/// Writes what the origin of a response has done.
+fn append_origin(times: &OriginTimes, line: &mut ObjectWriter<'_>) {
+    line.string(key!("upstream"), &times.upstream);
+    match times.first_byte {
+        Some(time) => line.number(key!("origin_first_byte_ms"), |text| append_ms(time, text)),
+        None => line.name(key!("origin_first_byte_ms"), None),
+    }
+    match times.whole {
+        Some(time) => line.number(key!("origin_ms"), |text| append_ms(time, text)),
+        None => line.name(key!("origin_ms"), None),
     }
 }
 
@@ -193,8 +217,10 @@ mod tests {
         FinishedRequest {
             protocol: Protocol::Http3,
             summary,
+            client: None,
             user: None,
             cache: None,
+            origin: None,
             started: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
             duration: Duration::from_micros(1_234_567),
             first_byte: None,
@@ -277,6 +303,48 @@ mod tests {
         other.connection.resume = None;
         let text = written(&other, AccessLogFormat::Common);
         assert!(text.ends_with(" 1.235 - - incomplete\n"), "{text}");
+    }
+
+    #[test]
+    fn line_names_the_client_of_a_trusted_proxy() {
+        let client = Some("203.0.113.9".parse().unwrap());
+        let (own, told) = (request(), FinishedRequest { client, ..request() });
+        let mut columns = ConnectionColumns::default();
+        for (request, client, proxy) in [
+            (&own, "192.0.2.7", None),
+            (&told, "203.0.113.9", Some("192.0.2.7")),
+            (&own, "192.0.2.7", None),
+        ] {
+            let mut text = Vec::new();
+            line(request).write_to(AccessLogFormat::Json, &mut columns, &mut text);
+            let read: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let found = (read["client"].as_str(), read.get("proxy").and_then(|own| own.as_str()));
+            assert_eq!(found, (Some(client), proxy));
+            let text = written(&line(request), AccessLogFormat::Common);
+            assert!(text.starts_with(&format!("{client} - ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn line_names_the_origin_that_was_asked() {
+        let times = |first_byte, whole| OriginTimes {
+            upstream: "http://a.internal:8080".into(),
+            first_byte,
+            whole,
+        };
+        let us = |us| Some(Duration::from_micros(us));
+        for (times, expected) in [
+            (times(us(1_500), us(2_000_001)), serde_json::json!([1.5, 2000.001])),
+            (times(None, us(7)), serde_json::json!([null, 0.007])),
+            (times(us(0), None), serde_json::json!([0.0, null])),
+        ] {
+            let request = FinishedRequest { origin: Some(Box::new(times)), ..request() };
+            let text = written(&line(&request), AccessLogFormat::Json);
+            let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read["upstream"], "http://a.internal:8080");
+            let found = [&read["origin_first_byte_ms"], &read["origin_ms"]];
+            assert_eq!(serde_json::json!(found), expected);
+        }
     }
 
     #[test]

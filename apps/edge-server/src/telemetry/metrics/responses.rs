@@ -31,7 +31,7 @@ const STATUSES: [u16; 24] = [
 pub struct ResponseMetrics {
     responses: Family<ResponseLabels, Counter>,
     bytes: Counter,
-    first_byte_s: Histogram,
+    first_byte_s: Family<ProtocolLabels, Histogram, fn() -> Histogram>,
     duration_s: Histogram,
 }
 
@@ -39,6 +39,7 @@ pub struct ResponseMetrics {
 #[derive(Clone)]
 pub struct ResponseCounters {
     shared: ResponseMetrics,
+    first_byte_s: Histogram,
 
     /// Cache of used counters: the family locks on each access.
     cached: RefCell<Vec<(ResponseLabels, Counter)>>,
@@ -51,12 +52,17 @@ struct ResponseLabels {
     complete: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ProtocolLabels {
+    protocol: &'static str,
+}
+
 impl Default for ResponseMetrics {
     fn default() -> Self {
         Self {
             responses: Family::default(),
             bytes: Counter::default(),
-            first_byte_s: Histogram::new(FIRST_BYTE_BUCKETS_S),
+            first_byte_s: Family::new_with_constructor(|| Histogram::new(FIRST_BYTE_BUCKETS_S)),
             duration_s: Histogram::new(DURATION_BUCKETS_S),
         }
     }
@@ -92,6 +98,7 @@ impl ResponseMetrics {
 
     /// Starts the counters of a protocol at 0.
     pub fn start(&self, protocol: Protocol) {
+        drop(self.first_byte_s(protocol));
         let protocol = protocol.name();
         for status in STATUSES {
             for complete in ["true", "false"] {
@@ -104,22 +111,28 @@ impl ResponseMetrics {
     /// Counts a response.
     pub fn count(&self, request: &FinishedRequest) {
         self.responses.get_or_create(&ResponseLabels::of(request)).inc();
-        self.observe(request);
+        self.observe(request, &self.first_byte_s(request.protocol));
     }
 
-    fn observe(&self, request: &FinishedRequest) {
+    fn first_byte_s(&self, protocol: Protocol) -> Histogram {
+        let labels = ProtocolLabels { protocol: protocol.name() };
+        self.first_byte_s.get_or_create(&labels).clone()
+    }
+
+    fn observe(&self, request: &FinishedRequest, first_byte_s: &Histogram) {
         self.bytes.inc_by(request.bytes);
         if let Some(first_byte) = request.first_byte {
-            self.first_byte_s.observe(first_byte.as_secs_f64());
+            first_byte_s.observe(first_byte.as_secs_f64());
         }
         if request.complete {
             self.duration_s.observe(request.duration.as_secs_f64());
         }
     }
 
-    /// Returns the counters of one more worker.
+    /// Returns the counters of one more worker, whose responses go out over HTTP/3.
     pub fn of_worker(&self) -> ResponseCounters {
-        ResponseCounters { shared: self.clone(), cached: RefCell::default() }
+        let first_byte_s = self.first_byte_s(Protocol::Http3);
+        ResponseCounters { shared: self.clone(), first_byte_s, cached: RefCell::default() }
     }
 }
 
@@ -135,7 +148,7 @@ impl ResponseCounters {
             counter.inc();
             cached.push((labels, counter));
         }
-        self.shared.observe(request);
+        self.shared.observe(request, &self.first_byte_s);
     }
 }
 
@@ -183,8 +196,8 @@ mod tests {
 
         let lines = [
             "responses_total{protocol=\"HTTP/3\",status=\"503\",complete=\"true\"} 0",
-            "response_first_byte_seconds_bucket{le=\"0.001\"} 0",
-            "response_first_byte_seconds_bucket{le=\"0.005\"} 8",
+            "response_first_byte_seconds_bucket{le=\"0.001\",protocol=\"HTTP/3\"} 0",
+            "response_first_byte_seconds_bucket{le=\"0.005\",protocol=\"HTTP/3\"} 8",
             "response_duration_seconds_bucket{le=\"0.25\"} 0",
             "response_duration_seconds_bucket{le=\"0.5\"} 6",
         ];

@@ -12,7 +12,7 @@ fn times_and_path_of_a_download_are_observed() {
     server.wait_for_metric("edge_server_connections_open", |open| open == 0);
     for (sample, count) in [
         // The server answers at once; the rest is the path.
-        ("response_first_byte_seconds_bucket{le=\"0.0001\"}", 1),
+        ("response_first_byte_seconds_bucket{le=\"0.0001\",protocol=\"HTTP/3\"}", 1),
         ("response_duration_seconds_bucket{le=\"0.25\"}", 0),
         ("response_duration_seconds_bucket{le=\"5.0\"}", 1),
         ("response_goodput_bytes_per_second_count{jumped=\"false\"}", 1),

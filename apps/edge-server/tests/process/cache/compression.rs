@@ -19,6 +19,7 @@ fn kept_text_is_sent_compressed_once_it_is() {
     let origin = origin_of(&[
         ("page", &with("max-age=60")),
         ("fixed", &with("max-age=60, no-transform")),
+        ("targeted", &with("max-age=60\r\ncdn-cache-control: max-age=60, no-transform")),
         ("digest", &with("max-age=60\r\nrepr-digest: sha-256=:AAAA:")),
         ("user", &with("max-age=60\r\nvary: Cookie")),
         ("passed", &with("no-store")),
@@ -30,7 +31,7 @@ fn kept_text_is_sent_compressed_once_it_is() {
         value(&fields, "content-encoding").map(str::to_owned)
     };
     // Their turn would come before.
-    for path in ["fixed", "digest", "user"] {
+    for path in ["fixed", "targeted", "digest", "user"] {
         assert_eq!(
             (coding(&format!("/app/{path}")), coding(&format!("/app/{path}"))),
             (None, None)
@@ -53,7 +54,7 @@ fn kept_text_is_sent_compressed_once_it_is() {
         }
         assert!(value(&fields, "cache-status").is_some_and(|status| status.contains("hit")));
     }
-    let all = ["fixed", "digest", "user", "passed"].map(|path| (path, &accept[..]));
+    let all = ["fixed", "targeted", "digest", "user", "passed"].map(|path| (path, &accept[..]));
     for (path, fields) in all.into_iter().chain([("page", &[][..])]) {
         for reply in over_all(address, "GET", &format!("/app/{path}"), fields) {
             let (_, fields, body) = reply.unwrap();

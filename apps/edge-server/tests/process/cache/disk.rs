@@ -13,6 +13,7 @@ use super::serve_with;
 use crate::origin::scripted::Act;
 use crate::origin::scripted::ScriptedOrigin;
 use crate::origin::wait_until;
+use crate::support::metrics;
 use crate::support::process::server_command;
 
 #[test]
@@ -68,7 +69,7 @@ fn full_disk_costs_what_would_be_there_and_is_told_once() {
         command.args(["-c", limits, "sh"]).arg(server.get_program()).args(server.get_args());
         command
     };
-    let options = ["--cache-dir", cache.to_str().unwrap()];
+    let options = ["--cache-dir", cache.to_str().unwrap(), "--metrics", "127.0.0.1:0"];
     let (mut server, address) = serve_by(start, dir.path(), origin.address, "", &options);
     for round in ["fwd=uri-miss; stored", "hit"] {
         for name in ["a", "b", "c"] {
@@ -80,5 +81,24 @@ fn full_disk_costs_what_would_be_there_and_is_told_once() {
     wait_until("what is short is on disk", || files() == 2);
     server.wait_for("cannot write to --cache-dir");
     assert_eq!(server.count("cannot write to --cache-dir"), 1);
+    let failures = "edge_server_cache_disk_write_failures_total{reason=\"refused\"}";
+    assert_eq!(metrics::read(server.metrics_address(), failures), 3);
     assert!(server.stop().success());
+}
+
+#[test]
+fn folder_that_another_server_has_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = origin_of(&[("a", &[reply("200 OK\r\ncache-control: max-age=60", "a")])]);
+    let cache = dir.path().join("cache");
+    let options = ["--cache-dir", cache.to_str().unwrap()];
+    let (mut first, _) = serve_with(dir.path(), origin.address, "", &options);
+    let (mut second, address) = serve_with(dir.path(), origin.address, "", &options);
+    let told = format!("--cache-dir {}: another process has it; ", cache.display());
+    second.wait_for(&told);
+    for round in ["fwd=uri-miss; stored", "hit"] {
+        expect(&get(address, "/app/a", &[]), 200, "a", round);
+    }
+    assert_eq!(first.count(&told), 0);
+    assert!(first.stop().success() && second.stop().success());
 }

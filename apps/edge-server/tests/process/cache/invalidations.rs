@@ -142,3 +142,36 @@ fn request_with_authorization_leads_nobody() {
         assert!(server.stop().success());
     }
 }
+
+#[test]
+fn unsafe_request_forgets_what_its_response_names() {
+    let references = [
+        ("location", "../page", true),
+        ("content-location", "/app/x/../page#top", true),
+        ("location", "https://LOCALHOST:443/app/./page", true),
+        ("location", "//localhost/app/page", true),
+        ("location", "https://other.example/app/page", false),
+        ("location", "https://localhost:8443/app/page", false),
+        ("location", "http://localhost/app/page", false),
+        ("location", "page", false),
+    ];
+    let origin = ScriptedOrigin::start(move |target| match target.strip_prefix("/app/posts/") {
+        Some(number) => {
+            let (name, reference, _) = references[number.parse::<usize>().unwrap()];
+            reply(&format!("201 Created\r\n{name}: {reference}"), "")
+        }
+        None => reply("200 OK\r\ncache-control: max-age=60", "page"),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address, _) = serve(dir.path(), origin.address, "");
+    let mut requests = 1;
+    for (number, (name, reference, is_forgotten)) in references.into_iter().enumerate() {
+        get(address, "/app/page", &[]);
+        assert_eq!(origin.requests("/app/page").len(), requests, "before {reference}");
+        over_http3(address, "POST", &format!("/app/posts/{number}"), &[]);
+        get(address, "/app/page", &[]);
+        requests += usize::from(is_forgotten);
+        assert_eq!(origin.requests("/app/page").len(), requests, "{name}: {reference}");
+    }
+    assert!(server.stop().success());
+}

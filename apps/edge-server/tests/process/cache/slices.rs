@@ -27,9 +27,9 @@ use crate::support::metrics;
 use crate::support::process::server_command;
 
 const SLICE: usize = 65_536;
-const LENGTH: usize = 200_000;
-const SETTINGS: &str = "slice-bytes = 65536";
-const HEAD: &str = "cache-control: max-age=60\r\netag: \"1\"\r\nsurrogate-key: film";
+pub const LENGTH: usize = 200_000;
+pub const SETTINGS: &str = "slice-bytes = 65536";
+pub const HEAD: &str = "cache-control: max-age=60\r\netag: \"1\"\r\nsurrogate-key: film";
 
 /// Returns the value of a field of a request.
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
@@ -353,7 +353,8 @@ fn slices_survive_a_restart_and_are_purged_with_their_response() {
     let origin = film_origin();
     let (cache, admin) = (dir.path().join("cache"), dir.path().join("admin"));
     let (cache, admin) = (cache.to_str().unwrap(), admin.to_str().unwrap());
-    let options = ["--cache-dir", cache, "--admin", admin];
+    let options = ["--cache-dir", cache, "--admin", admin, "--metrics", "127.0.0.1:0"];
+    let count = |at, name: &str| metrics::read(at, &format!("edge_server_cache_{name}"));
     let path = format!("/app/film-{LENGTH}");
     let body = body_of(&path);
     let fetch = |address| assert!(status_and_body(&get(address, &path, &[])) == (200, &body));
@@ -369,10 +370,18 @@ fn slices_survive_a_restart_and_are_purged_with_their_response() {
         assert_eq!(origin.requests(&path).len(), before + 4, "{purge}");
         let files = || fs::read_dir(cache).unwrap().count();
         wait_until("a head and four slices are on disk", || files() >= 6);
+        let at = server.metrics_address();
+        let fetched = ["miss", "ahead"]
+            .map(|result| count(at, &format!("slices_total{{result=\"{result}\"}}")));
+        assert_eq!((fetched.iter().sum(), count(at, "disk_files")), (4, 5), "{purge}");
+        assert!(count(at, "disk_bytes") > LENGTH as u64, "{purge}");
         server.kill();
         let (mut server, address) = serve_with(dir.path(), origin.address, SETTINGS, &options);
         fetch(address);
         assert_eq!(origin.requests(&path).len(), before + 4, "{purge}");
+        let at = server.metrics_address();
+        assert_eq!(count(at, "disk_hits_total"), 5, "{purge}");
+        assert_eq!(count(at, "slices_total{result=\"hit\"}"), 4, "{purge}");
         let purged = server_command(&[]).args(["admin", admin, "purge", purge]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&purged.stdout), "purged 1\n", "{purge}");
         fetch(address);

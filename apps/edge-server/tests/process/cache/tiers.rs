@@ -3,10 +3,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::thread;
 
 use super::body_of;
 use super::serve_with;
 use crate::origin::over_all;
+use crate::origin::over_http3;
 use crate::origin::scripted::target_of;
 use crate::origin::scripted::Act;
 use crate::origin::scripted::ScriptedOrigin;
@@ -16,7 +18,12 @@ use crate::support::process::server_command;
 use crate::support::process::Running;
 
 /// Starts a server whose origin is a shield, with these settings of its cache.
-fn serve_edge(dir: &Path, shield: SocketAddr, settings: &str) -> (Running, SocketAddr) {
+fn serve_edge(
+    dir: &Path,
+    shield: SocketAddr,
+    settings: &str,
+    options: &[&str],
+) -> (Running, SocketAddr) {
     let ca = dir.join("localhost.pem");
     let toml = format!(
         "[[host]]\n[[host.origin]]\npath = '/app/**'\nurl = 'https://localhost:{}'\nca = '{}'\n\
@@ -30,7 +37,7 @@ fn serve_edge(dir: &Path, shield: SocketAddr, settings: &str) -> (Running, Socke
     let (root, admin) = (root.to_str().unwrap(), admin.to_str().unwrap());
     let args = ["--listen", "127.0.0.1:0", "--root", root, "--tcp", "on", "--config", &config];
     let mut server =
-        Running::start(&mut server_command(&[&args[..], &["--admin", admin]].concat()));
+        Running::start(&mut server_command(&[&args[..], &["--admin", admin], options].concat()));
     let address = server.address();
     (server, address)
 }
@@ -49,7 +56,7 @@ fn shield_spares_the_origin_what_other_servers_fetch() {
         let (cert, key) = (file("localhost.pem"), file("localhost.key"));
         let options = ["--cert", &cert, "--key", &key];
         let (mut shield, shield_at) = serve_with(dir.path(), origin.address, settings, &options);
-        let (mut edge, edge_at) = serve_edge(dir.path(), shield_at, settings);
+        let (mut edge, edge_at) = serve_edge(dir.path(), shield_at, settings, &[]);
         let path = format!("/app/film-{length}");
         let body = body_of(&path);
         for round in 0..2 {
@@ -83,7 +90,7 @@ fn edge_goes_on_with_stale_responses_while_the_shield_is_away() {
     let (cert, key) = (file("localhost.pem"), file("localhost.key"));
     let options = ["--cert", &cert, "--key", &key];
     let (mut shield, shield_at) = serve_with(dir.path(), origin.address, "", &options);
-    let (mut edge, edge_at) = serve_edge(dir.path(), shield_at, "");
+    let (mut edge, edge_at) = serve_edge(dir.path(), shield_at, "", &[]);
     for is_there in [true, false] {
         for reply in over_all(edge_at, "GET", "/app/a", &[]) {
             let (status, fields, body) = reply.unwrap();
@@ -96,4 +103,35 @@ fn edge_goes_on_with_stale_responses_while_the_shield_is_away() {
         }
     }
     assert!(edge.stop().success());
+}
+
+#[test]
+fn servers_that_are_each_others_origin_do_not_wait_for_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    certify(dir.path(), "localhost");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (cert, key, admin) = (file("localhost.pem"), file("localhost.key"), file("inner"));
+    let options = ["--cert", &cert, "--key", &key];
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+    let more = ["--admin", &admin];
+    let (mut inner, inner_at) =
+        serve_with(dir.path(), nowhere, "", &[&options[..], &more].concat());
+    let (mut outer, outer_at) = serve_edge(dir.path(), inner_at, "", &options);
+    let toml = fs::read_to_string(dir.path().join("outer.toml")).unwrap();
+    let toml = toml.replace(&inner_at.port().to_string(), &outer_at.port().to_string());
+    fs::write(dir.path().join("edge.toml"), toml).unwrap();
+    let reloaded = server_command(&[]).args(["admin", &admin, "reload"]).output().unwrap();
+    assert!(reloaded.status.success(), "{reloaded:?}");
+    let status = |at, path: &str| over_http3(at, "GET", path, &[]).unwrap().0;
+    // They learn that each is behind the other.
+    assert_eq!([status(inner_at, "/app/0"), status(outer_at, "/app/1")], [508; 2]);
+    for round in 2..20 {
+        let path = &format!("/app/{round}");
+        let statuses = thread::scope(|scope| {
+            let both = [inner_at, outer_at].map(|at| scope.spawn(move || status(at, path)));
+            both.map(|one| one.join().unwrap())
+        });
+        assert_eq!(statuses, [508; 2], "{round}");
+    }
+    assert!(inner.stop().success() && outer.stop().success());
 }

@@ -29,6 +29,9 @@ pub enum Act {
     /// Takes content, and waits until the server ends the connection.
     Wait,
 
+    /// Sends bytes and the end of the connection at once.
+    SendLast(Vec<u8>),
+
     /// Ends the connection, or resets it.
     Close,
     Reset,
@@ -115,6 +118,12 @@ impl OriginState {
     fn act(&self, act: Act, head: &str, stream: &mut TcpStream) -> bool {
         match act {
             Act::Send(bytes) => stream.write_all(&bytes).is_ok(),
+            Act::SendLast(bytes) => {
+                rustix::net::sockopt::set_tcp_cork(&*stream, true).unwrap();
+                // What follows would fail anyway.
+                let _ = stream.write_all(&bytes);
+                false
+            }
             Act::Inform(count) => {
                 let head = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(count);
                 stream.write_all(&head).is_ok()
