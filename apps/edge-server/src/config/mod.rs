@@ -503,8 +503,8 @@ pub struct Cli {
     /// A request from there is for the client that X-Forwarded-For names, or Forwarded if there is no
     /// such field: the last address there that is in none of these subnets. Access rules and their rates,
     /// a client's share of an origin, the access log, and the fields that origins get go by it. Name your
-    /// own load balancers and shields alone, and have them add to one of these fields. From all others,
-    /// the fields mean nothing. Limits on connections, and Careful Resume, go by the address of the
+    /// own load balancers and shields alone, and have them add to X-Forwarded-For, or add to Forwarded and
+    /// remove X-Forwarded-For. From all others, the fields mean nothing. Limits on connections, and Careful Resume, go by the address of the
     /// packets.
     #[arg(long, value_name = "CIDR", value_parser = parse_subnet, help_heading = CONTENT)]
     pub trusted_proxies: Vec<IpNet>,

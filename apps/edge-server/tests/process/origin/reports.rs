@@ -1,4 +1,4 @@
-//! What metrics and logs tell of origins.
+//! Reports on origins in metrics and logs.
 
 use std::fs;
 
