@@ -19,7 +19,7 @@ use crate::connection::progress::IDLE_MIN;
 use crate::connection::progress::STUCK_MIN;
 
 /// A connection with a request under way stalls while it moves less, in bytes per second.
-const STALLED_BYTES_PER_S: u64 = 256;
+pub const STALLED_BYTES_PER_S: u64 = 256;
 
 /// How long a client may take for its first request before another may have its place: several round trips of any path.
 const FIRST_REQUEST_MIN: Duration = Duration::from_secs(3);

@@ -403,6 +403,29 @@ fn drain_finishes_responses_and_accepts_nobody() {
     assert!(server.end().0.success());
 }
 
+// The kernel discards what it has yet to send when a closed connection gets more, such as a WINDOW_UPDATE.
+#[test]
+fn drain_waits_for_a_slow_client_to_receive_what_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--tcp", "on", "--speedtest"]);
+    let bytes = 400_000;
+    let mut download = tcp_client::open(address, b"\x08http/1.1");
+    let request = format!("GET /bytes/{bytes} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    download.write_all(request.as_bytes()).unwrap();
+    download.read_exact(&mut [0]).unwrap();
+    server.ask_to_drain();
+    wait_refused(address);
+    // The server would close a quiet connection meanwhile.
+    thread::sleep(Duration::from_secs(4));
+    download.write_all(b"GET ").unwrap();
+    thread::sleep(Duration::from_millis(100));
+    let mut rest = Vec::new();
+    let _ = download.read_to_end(&mut rest);
+    assert!(rest.len() >= bytes, "{} bytes", rest.len());
+    drop(download);
+    assert!(server.end().0.success());
+}
+
 #[test]
 fn old_server_serves_again_when_the_new_one_has_drained() {
     let (line, mut old) = Line::begin();
