@@ -19,9 +19,9 @@ use crate::tcp::activity::STALLED_BYTES_PER_S;
 /// How long a client may send nothing: more than a round trip of any path.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// What has come from a client.
+/// What has come from a client, and is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
+enum Discarded {
     Bytes,
     Nothing,
     End,
@@ -31,7 +31,7 @@ enum Arrival {
 /// until it closes its end, is quiet, or `stall_time` has passed. What it sends is discarded.
 pub async fn linger(stream: &TcpStream, stall_time: Duration) {
     if deliver(stream, stall_time).await {
-        let discard_all = async { while discard(stream).await == Arrival::Bytes {} };
+        let discard_all = async { while discard(stream).await == Discarded::Bytes {} };
         let _ = timeout(stall_time, discard_all).await;
     }
 }
@@ -53,24 +53,24 @@ async fn deliver(stream: &TcpStream, stall_time: Duration) -> bool {
             }
             (since, before) = (now, unacknowledged);
         }
-        if discard(stream).await == Arrival::End {
+        if discard(stream).await == Discarded::End {
             return false;
         }
     }
 }
 
 /// Discards what arrives before the client has been quiet.
-async fn discard(stream: &TcpStream) -> Arrival {
+async fn discard(stream: &TcpStream) -> Discarded {
     match timeout(QUIET, stream.readable()).await {
-        Err(_) => return Arrival::Nothing,
-        Ok(Err(_)) => return Arrival::End,
+        Err(_) => return Discarded::Nothing,
+        Ok(Err(_)) => return Discarded::End,
         Ok(Ok(())) => (),
     }
     match stream.try_read(&mut [0; 4096]) {
-        Ok(0) => Arrival::End,
-        Ok(_) => Arrival::Bytes,
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Arrival::Bytes,
-        Err(_) => Arrival::End,
+        Ok(0) => Discarded::End,
+        Ok(_) => Discarded::Bytes,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Discarded::Bytes,
+        Err(_) => Discarded::End,
     }
 }
 

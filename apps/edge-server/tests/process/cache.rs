@@ -388,6 +388,28 @@ fn stale_response_is_validated_or_used_if_allowed() {
 }
 
 #[test]
+fn stale_response_is_used_at_once_while_no_upstream_is_healthy() {
+    let dir = tempfile::tempdir().unwrap();
+    let stale = reply("200 OK\r\ncache-control: max-age=0, stale-if-error=60", "one");
+    let fresh = reply("200 OK\r\ncache-control: max-age=60", "two");
+    let origin =
+        origin_of(&[("a", &[stale, vec![Act::Wait], fresh]), ("dead", &[vec![Act::Close]])]);
+    let (mut server, address, metrics_at) = serve(dir.path(), origin.address, "");
+    expect(&get(address, "/app/a", &[]), 200, "one", "fwd=uri-miss; stored");
+    let health =
+        format!("edge_server_origin_upstream_healthy{{upstream=\"http://{}\"}}", origin.address);
+    wait_until("the upstream is out", || {
+        assert_eq!(brief(&get(address, "/app/dead", &[])).0, 502);
+        metrics::read(metrics_at, &health) == 0
+    });
+    expect(&get(address, "/app/a", &[]), 200, "one", "fwd=stale; detail=stale-if-error");
+    assert_eq!(origin.ended(), 0, "it waits for no time-out");
+    wait_until("the origin has been tried", || origin.ended() == 1);
+    wait_until("the upstream is back", || brief(&get(address, "/app/a", &[])).1 == "two");
+    assert!(server.stop().success());
+}
+
+#[test]
 fn older_response_is_kept_on_if_its_successor_breaks_off() {
     let dir = tempfile::tempdir().unwrap();
     let older =

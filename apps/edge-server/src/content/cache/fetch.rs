@@ -1,5 +1,7 @@
 //! Fetch of a response that is not there: by one request for all that wait for it, or by each for itself.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http_body::Body as _;
@@ -46,6 +48,9 @@ use crate::http::shared_body::SharedBody;
 
 /// Statuses of an origin that fails (RFC 5861, 4).
 const FAILURES: [u16; 4] = [500, 502, 503, 504];
+
+/// A fetch in a task of its own, which another one has begun.
+type BoxedFetch = Pin<Box<dyn Future<Output = OriginResult> + Send>>;
 
 /// Who gets the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +150,9 @@ impl CacheFetch {
         if self.wants_kept() && !self.is_background {
             let found = self.find_on_disk(&source, &request).await?;
             return found.map(ForwardReply::Cached).ok_or(OriginError::NotKept);
+        }
+        if let Some(answer) = self.stale_at_once(&source, &request).await {
+            return Ok(ForwardReply::Cached(answer));
         }
         if self.is_own() {
             if let Some(answer) = self.find_on_disk(&source, &request).await? {
@@ -520,6 +528,32 @@ impl CacheFetch {
         let answer = self.answer(source, request, Arc::clone(kept), status).await.ok()??;
         self.count(CacheResult::Stale);
         Some(answer)
+    }
+
+    /// Returns the answer with what is kept, if it may be used as no upstream is healthy. Whether one is again
+    /// is found out without the client.
+    async fn stale_at_once(
+        &self,
+        source: &FetchSource,
+        request: &Request<OriginContent>,
+    ) -> Option<CacheAnswer> {
+        let is_wanted = !self.is_background && self.reason != ForwardReason::Request;
+        if !is_wanted || source.origin.has_healthy_upstream() {
+            return None;
+        }
+        let answer = self.stale(true, None, source, request).await?;
+        if !self.cache.flights.has(&self.key) {
+            let (again, source) = (self.in_background(), source.unreported());
+            again.spawn(source, copy_of(request));
+        }
+        Some(answer)
+    }
+
+    /// Fetches the response for later requests.
+    fn spawn(self, source: FetchSource, request: Request<OriginContent>) {
+        let runtime = source.origin.runtime;
+        let fetching: BoxedFetch = Box::pin(self.fetch(source, request));
+        drop(runtime.spawn(fetching));
     }
 
     /// Returns whether a response to a HEAD may be about what is kept (RFC 9111, 4.3.5).

@@ -176,6 +176,11 @@ impl OriginServer {
         self.servers_behind.have_sent(request)
     }
 
+    /// Returns whether an upstream is not out.
+    pub fn has_healthy_upstream(&self) -> bool {
+        self.upstreams.iter().any(|upstream| upstream.is_healthy())
+    }
+
     /// Takes a vacancy for a client, if there is one.
     pub fn take_vacancy(&self, client: IpAddr) -> Option<OriginPermit> {
         self.vacancies.try_take(subnet_of(client, self.prefix_lengths))

@@ -116,6 +116,11 @@ impl Upstream {
         }
     }
 
+    /// Returns whether nothing is known against it.
+    pub fn is_healthy(&self) -> bool {
+        self.health().is_healthy()
+    }
+
     /// Notes that it gets a request, which has this report.
     pub fn begin(self: &Arc<Self>, report: &Arc<OriginReport>) -> UpstreamRequest {
         report.on_attempt(&self.url);
