@@ -37,6 +37,7 @@ impl LegacyRecovery {
 
         self.bytes_in_flight.saturating_subtract(bytes, now);
         self.congestion.lost_count += packets;
+        self.bytes_lost += bytes as u64;
         self.set_loss_detection_timer(handshake_status, now);
 
         (packets, bytes)
@@ -71,6 +72,7 @@ mod tests {
         assert_eq!(recovery.epochs[epoch].in_flight_count, 0);
         assert_eq!(recovery.bytes_in_flight(), 0);
         assert_eq!(recovery.congestion.lost_count, 4);
+        assert_eq!(recovery.bytes_lost(), 4000);
         assert_eq!(recovery.give_up_unacked(status, now), (0, 0));
         assert_eq!(recovery.congestion.lost_count, 4);
     }

@@ -126,11 +126,23 @@ impl LinkConfig {
         {
             return Err(ConfigError::Schedule);
         }
+        if self.stops_for_good() {
+            return Err(ConfigError::Outage);
+        }
         self.burst.map_or(Ok(()), BurstLoss::validate)?;
         let changed = self.changes.iter().filter_map(|change| change.loss);
         match changed.chain([self.loss]).all(|loss| (0.0..=1.0).contains(&loss)) {
             true => Ok(()),
             false => Err(ConfigError::Loss),
+        }
+    }
+
+    /// Returns whether its rate becomes 0 without an end.
+    fn stops_for_good(&self) -> bool {
+        let mut changed = self.changes.iter().filter_map(|change| change.rate);
+        match self.period {
+            Some(_) if changed.clone().next().is_some() => changed.all(Rate::is_zero),
+            _ => changed.next_back().unwrap_or(self.rate).is_zero(),
         }
     }
 }
@@ -159,5 +171,31 @@ mod tests {
         };
         assert_eq!(late.validate(), Err(ConfigError::Schedule));
         assert_eq!(LinkConfig { loss: -0.1, ..link }.validate(), Err(ConfigError::Loss));
+    }
+
+    #[test]
+    fn config_whose_rate_stays_at_0_is_refused() {
+        let rate = Rate::from_bits_per_s(8_000_000).unwrap();
+        for (rates, repeats, expected) in [
+            (vec![Rate::ZERO, rate], false, Ok(())),
+            (vec![rate, Rate::ZERO], false, Err(ConfigError::Outage)),
+            (vec![rate, Rate::ZERO], true, Ok(())),
+            (vec![Rate::ZERO], true, Err(ConfigError::Outage)),
+            (vec![], true, Ok(())),
+        ] {
+            let change = |(at_s, rate)| Change {
+                at: Duration::from_secs(at_s),
+                rate: Some(rate),
+                ..Change::default()
+            };
+            let config = LinkConfig {
+                changes: (0..).zip(rates.clone()).map(change).collect(),
+                period: repeats.then_some(Duration::from_secs(9)),
+                ..LinkConfig::new(rate, Duration::ZERO, 0)
+            };
+            assert_eq!(config.validate(), expected, "{rates:?} {repeats}");
+        }
+        let stopped = LinkConfig::new(Rate::ZERO, Duration::ZERO, 0);
+        assert_eq!(stopped.validate(), Err(ConfigError::Outage));
     }
 }

@@ -8,6 +8,10 @@ use std::fmt;
 pub enum ConfigError {
     /// The rate is out of range.
     Rate,
+    /// A rate of a schedule is out of range, and not 0.
+    ChangedRate,
+    /// The rate is 0 from some time on for good.
+    Outage,
     /// The MTU is 0.
     Mtu,
     /// The loss is not a probability.
@@ -24,6 +28,10 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Rate => "a rate is a number from 0.001 to 1000000 Mbit/s",
+            Self::ChangedRate => {
+                "a rate is 0 for an outage, or a number from 0.001 to 1000000 Mbit/s"
+            }
+            Self::Outage => "the last rate is 0: say when the outage ends, by a rate above 0",
             Self::Mtu => "an MTU is at least 1 byte",
             Self::Loss => "a loss is a probability from 0 to 1",
             Self::BurstLoss => {

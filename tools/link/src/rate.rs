@@ -1,13 +1,15 @@
 //! Rate of a link.
 
 use crate::error::ConfigError;
-use std::num::NonZeroU64;
 
 /// A bit rate, in bits of IP packets per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(NonZeroU64);
+pub struct Rate(u64);
 
 impl Rate {
+    /// The rate of an outage, for a time: packets wait until it is over.
+    pub const ZERO: Self = Self(0);
+
     /// The slowest rate accepted, in bits per second.
     pub const BITS_PER_S_MIN: u64 = 1_000;
 
@@ -24,7 +26,7 @@ impl Rate {
         if !(Self::BITS_PER_S_MIN..=Self::BITS_PER_S_MAX).contains(&bits_per_s) {
             return Err(ConfigError::Rate);
         }
-        NonZeroU64::new(bits_per_s).map(Self).ok_or(ConfigError::Rate)
+        Ok(Self(bits_per_s))
     }
 
     /// Creates a rate in Mbit/s (1 Mbit/s is 1,000,000 bits per second).
@@ -40,9 +42,27 @@ impl Rate {
         Self::from_bits_per_s(bits_per_s as u64)
     }
 
+    /// Creates the rate of a time after which another one holds: as [`Self::from_mbit_per_s`], or 0
+    /// for an outage.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::ChangedRate`] for what neither is.
+    pub fn of_change(mbit_per_s: f64) -> Result<Self, ConfigError> {
+        if mbit_per_s == 0.0 {
+            return Ok(Self::ZERO);
+        }
+        Self::from_mbit_per_s(mbit_per_s).map_err(|_| ConfigError::ChangedRate)
+    }
+
     /// Returns the rate in bits per second.
     pub fn bits_per_s(self) -> u64 {
-        self.0.get()
+        self.0
+    }
+
+    /// Returns whether nothing is sent.
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
     }
 }
 
@@ -55,6 +75,11 @@ mod tests {
         for mbit_per_s in [0.0, -1.0, 0.0009, 1_000_001.0, f64::NAN, f64::INFINITY] {
             assert_eq!(Rate::from_mbit_per_s(mbit_per_s), Err(ConfigError::Rate), "{mbit_per_s}");
         }
+        for mbit_per_s in [-1.0, 0.0004, 1_000_001.0, f64::NAN] {
+            assert_eq!(Rate::of_change(mbit_per_s), Err(ConfigError::ChangedRate), "{mbit_per_s}");
+        }
+        assert_eq!(Rate::of_change(0.0), Ok(Rate::ZERO));
+        assert_eq!(Rate::of_change(2.0), Rate::from_mbit_per_s(2.0));
         assert_eq!(Rate::from_mbit_per_s(0.5).unwrap().bits_per_s(), 500_000);
         assert_eq!(Rate::from_mbit_per_s(2.3).unwrap().bits_per_s(), 2_300_000);
     }

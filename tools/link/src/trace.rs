@@ -5,10 +5,11 @@
 //! - mahimahi: one delivery opportunity of 1500 bytes a line, a whole number of ms since the
 //!   start. The last line is also the length of the trace, which then begins again. The link
 //!   sends the bytes of an opportunity evenly since the one before: a link that is busy has
-//!   sent, at each opportunity, exactly what the trace says.
+//!   sent, at each opportunity, exactly what the trace says. After more than 12 s without one, it
+//!   sends them in the last ms.
 //! - CSV, in a file that ends in `.csv`: `time_ms` and at least one of `rate_mbps`, `rtt_ms`,
 //!   `loss`, named in the first line. Values hold from their time on; an empty one stays as it
-//!   was. A last line with a time alone ends the trace, which then begins again; without one the
+//!   was. A rate of 0 is an outage, which must end. A last line with a time alone ends the trace, which then begins again; without one the
 //!   last values hold for good.
 
 mod csv;
@@ -81,6 +82,8 @@ mod tests {
         let trace = PathTrace::parse("a.csv", text).unwrap();
         assert_eq!(trace.mean_rate_mbps(), Some((10.0 + 40.0 + 5.0) / 4.0));
         assert_eq!(trace.mean_rtt_ms(), Some(50.0));
+        let outage = PathTrace::parse("a.csv", "time_ms,rate_mbps\n0,0\n9,20\n").unwrap();
+        assert_eq!(outage.mean_rate_mbps(), Some(20.0));
         let holds = PathTrace::parse("a.csv", "time_ms,loss\n0,0.5\n").unwrap();
         assert_eq!((holds.mean_rate_mbps(), holds.period()), (None, None));
     }
@@ -89,7 +92,8 @@ mod tests {
     fn error_names_file_and_line() {
         let error = PathTrace::parse("a/b.csv", "time_ms,rate_mbps\n0,fast\n").unwrap_err();
         let expected =
-            "a/b.csv, line 2: rate_mbps is fast: a rate is a number from 0.001 to 1000000 Mbit/s";
+            "a/b.csv, line 2: rate_mbps is fast: a rate is 0 for an outage, or a number from 0.001 to \
+             1000000 Mbit/s";
         assert_eq!(error.to_string(), expected);
         let error = PathTrace::read(Path::new("no/such.csv")).unwrap_err().to_string();
         assert!(error.starts_with("no/such.csv: cannot read the trace: "), "{error}");

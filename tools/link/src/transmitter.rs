@@ -54,6 +54,15 @@ impl Transmitter {
     fn carry(&mut self, mut work: u128) {
         loop {
             let bits_per_s = self.rate.at(self.free_at_ns).bits_per_s();
+            if bits_per_s == 0 {
+                // An outage, which ends: a link refuses one that does not.
+                self.free_at_ns = self.rate.next_change_ns().unwrap_or(u64::MAX);
+                self.free_at_fraction = 0;
+                if self.free_at_ns == u64::MAX {
+                    return;
+                }
+                continue;
+            }
             // From the start of the nanosecond.
             work += u128::from(self.free_at_fraction);
             let (whole_ns, fraction) = divide(work, bits_per_s);
@@ -103,7 +112,7 @@ mod tests {
 
     /// Returns a transmitter whose rate changes at these times.
     fn changing(rates: &[(u64, u64)]) -> Transmitter {
-        let rate = |bits_per_s| Rate::from_bits_per_s(bits_per_s).unwrap();
+        let rate = |bits_per_s| Rate::from_bits_per_s(bits_per_s).unwrap_or(Rate::ZERO);
         let change = |&(at_ns, bits_per_s)| Change {
             at: Duration::from_nanos(at_ns),
             rate: Some(rate(bits_per_s)),
@@ -142,6 +151,15 @@ mod tests {
         let mut tx = changing(&[(0, 8_000_000), (250_000, 4_000_000), (750_000, 16_000_000)]);
         assert_eq!(tx.send(0, 1_000), 1_000_000);
         assert_eq!(tx.send(0, 1_000), 1_500_000);
+    }
+
+    #[test]
+    fn packet_waits_for_the_end_of_an_outage() {
+        let mut tx = changing(&[(0, 8_000_000), (250_000, 0), (700_000, 0), (900_000, 8_000_000)]);
+        // A quarter of it before the outage, the rest after it.
+        assert_eq!(tx.send(0, 1_000), 1_650_000);
+        let mut idle = changing(&[(0, 8_000_000), (250_000, 0), (900_000, 8_000_000)]);
+        assert_eq!(idle.send(500_000, 1_000), 1_900_000);
     }
 
     #[test]

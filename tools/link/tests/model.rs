@@ -64,6 +64,21 @@ fn full_buffer_drops_the_new_packet() {
 }
 
 #[test]
+fn packets_wait_in_an_outage_and_overflow_the_buffer() {
+    let rate = |mbit_per_s| Some(Rate::of_change(mbit_per_s).unwrap());
+    let change = |at, rate| Change { at, rate, ..Change::default() };
+    let changes = vec![change(10 * MS, rate(0.0)), change(50 * MS, rate(8.0))];
+    let outage = LinkConfig { changes, ..config(Duration::ZERO, 2_000) };
+    let mut link = Link::new(outage).unwrap();
+    assert_eq!(link.offer(Duration::ZERO, packet(1_000)), delivered(MS));
+    let verdicts: Vec<_> = (0..4).map(|_| link.offer(20 * MS, packet(1_000))).collect();
+    let dropped = Verdict::Dropped(DropReason::Buffer);
+    assert_eq!(verdicts, [delivered(51 * MS), delivered(52 * MS), delivered(53 * MS), dropped]);
+    assert_eq!(link.offer(49 * MS, packet(1_000)), dropped);
+    assert_eq!(link.offer(51 * MS, packet(1_000)), delivered(54 * MS));
+}
+
+#[test]
 fn link_without_buffer_passes_one_packet_at_a_time() {
     let mut link = Link::new(config(Duration::ZERO, 0)).unwrap();
     assert_eq!(link.offer(Duration::ZERO, packet(1_000)), delivered(MS));

@@ -123,6 +123,9 @@ pub struct Download {
     /// Of what is random.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// Whether the path's rate or RTT changes, or it loses packets by chance: there is no bound then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub varies: bool,
     /// What made it: `schema`, `program`, `command`, `settings`.
     #[serde(flatten)]
     pub provenance: Provenance,
@@ -141,7 +144,7 @@ impl Download {
 
     /// Returns the least time to the last byte, in milliseconds, if its path is known.
     pub fn bound_ms(&self) -> Option<f64> {
-        let rtt_ms = self.rtt_ms?;
+        let rtt_ms = self.rtt_ms.filter(|_| !self.varies)?;
         let bounds = bounds(self.rate_mbps?, rtt_ms, self.object_bytes);
         Some(match self.mode {
             // The response leaves a round trip earlier, and so does all that follows.

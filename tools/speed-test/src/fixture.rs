@@ -36,6 +36,7 @@ pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
         visit: None,
         qlog: None,
         seed: None,
+        varies: false,
         provenance: Provenance::default(),
     }
 }

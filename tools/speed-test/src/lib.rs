@@ -15,5 +15,6 @@ pub mod process;
 pub mod progress;
 pub mod remote;
 pub mod runner;
+pub mod scenario;
 pub mod summary;
 pub mod verdict;

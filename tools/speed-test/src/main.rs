@@ -26,6 +26,7 @@ use speed_test::process::Programs;
 use speed_test::remote;
 use speed_test::runner;
 use speed_test::runner::Plan;
+use speed_test::scenario;
 use speed_test::summary::groups;
 use speed_test::summary::text_table;
 use speed_test::verdict::failures;
@@ -54,6 +55,11 @@ struct Args {
           conflicts_with = "remote")]
     path: Vec<PathSpec>,
 
+    /// A scenario file of the simulator, of which it takes the paths and the size of the object. May be
+    /// repeated
+    #[arg(long, value_name = "FILE", conflicts_with = "remote")]
+    scenario: Vec<String>,
+
     /// Number of downloads of each kind [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
@@ -63,7 +69,8 @@ struct Args {
           value_parser = ["cubic", "reno", "bbr2"], conflicts_with = "remote")]
     cc: String,
 
-    /// One download of each kind over the first path, unless --runs, --path or --paths is given
+    /// One download of each kind over the first path, unless --runs, --path, --paths or --scenario is
+    /// given
     #[arg(long)]
     quick: bool,
 
@@ -100,11 +107,20 @@ impl Args {
         self.runs.unwrap_or(if self.quick { 1 } else { 5 })
     }
 
-    fn paths(&self) -> Vec<PathSpec> {
-        if !self.paths.is_empty() || !self.path.is_empty() {
-            return [self.paths.clone(), self.path.clone()].concat();
+    /// Returns the paths to measure.
+    ///
+    /// # Errors
+    ///
+    /// One line about a file of --scenario.
+    fn paths(&self) -> anyhow::Result<Vec<PathSpec>> {
+        let mut paths = [self.paths.clone(), self.path.clone()].concat();
+        for file in &self.scenario {
+            paths.extend(scenario::read(file).map_err(anyhow::Error::msg).context("--scenario")?);
         }
-        PATHS[..if self.quick { 1 } else { DEFAULT_PATHS }].to_vec()
+        if paths.is_empty() {
+            paths = PATHS[..if self.quick { 1 } else { DEFAULT_PATHS }].to_vec();
+        }
+        Ok(paths)
     }
 }
 
@@ -137,7 +153,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         }
         None => {
             let plan = Plan {
-                paths: args.paths(),
+                paths: args.paths()?,
                 runs: args.runs(),
                 cc: args.cc.clone(),
                 pristine_server: args.pristine_server.clone(),

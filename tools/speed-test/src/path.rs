@@ -16,6 +16,12 @@ pub struct PathSpec {
     /// The bottleneck's buffer; one bandwidth-delay product if absent.
     pub own_buffer_bytes: Option<u64>,
     pub object_bytes: u64,
+    /// Options of link-emulator for all else.
+    pub link_options: Vec<String>,
+    /// Whether rate and RTT stay, and nothing is lost but by a full buffer: downloads are then judged.
+    pub is_steady: bool,
+    /// The scenario file that has it.
+    pub scenario: Option<String>,
 }
 
 /// What `--path` takes.
@@ -31,7 +37,17 @@ const fn path(
     object_bytes: u64,
 ) -> PathSpec {
     let (name, title) = (Cow::Borrowed(name), Cow::Borrowed(title));
-    PathSpec { name, title, rate_mbps, rtt_ms, own_buffer_bytes: None, object_bytes }
+    PathSpec {
+        name,
+        title,
+        rate_mbps,
+        rtt_ms,
+        own_buffer_bytes: None,
+        object_bytes,
+        link_options: Vec::new(),
+        is_steady: true,
+        scenario: None,
+    }
 }
 
 /// Every path that `--paths` knows.
@@ -63,6 +79,9 @@ impl PathSpec {
 
     /// Returns the option that measures it.
     pub fn option(&self) -> String {
+        if let Some(file) = &self.scenario {
+            return format!("--scenario {file}");
+        }
         match self.own_buffer_bytes {
             None => format!("--paths {}", self.name),
             Some(buffer_bytes) => {
@@ -113,6 +132,9 @@ pub fn parse_own_path(text: &str) -> Result<PathSpec, String> {
         rtt_ms,
         own_buffer_bytes: Some(buffer_bytes),
         object_bytes: bytes(size).ok_or(OWN_PATH)?,
+        link_options: Vec::new(),
+        is_steady: true,
+        scenario: None,
     })
 }
 

@@ -88,6 +88,7 @@ fn record(url: &str, mode: Mode, run: u32, report: &ClientReport) -> Download {
         visit: None,
         qlog: None,
         seed: None,
+        varies: false,
         provenance: Provenance::new(
             "speed-test",
             format!("speed-test --remote {url}"),

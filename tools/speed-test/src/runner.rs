@@ -327,6 +327,8 @@ impl Step<'_> {
         command.args(["--rtt", &self.path.rtt_ms.to_string()]);
         command.args(["--buffer", &self.path.buffer_bytes().to_string()]);
         command.args(["--seed", &EMULATOR_SEED.to_string()]);
+        // A trace has its own rates, from the start on.
+        command.args(&self.path.link_options);
         command
     }
 
@@ -354,6 +356,7 @@ impl Step<'_> {
             visit: self.visit,
             qlog: None,
             seed: Some(EMULATOR_SEED),
+            varies: !self.path.is_steady,
             provenance: self.provenance(plan),
         }
     }
@@ -371,6 +374,7 @@ impl Step<'_> {
                 "rtt_ms": self.path.rtt_ms,
                 "buffer_bytes": self.path.buffer_bytes(),
                 "object_bytes": self.path.object_bytes,
+                "link_options": self.path.link_options,
             },
             "runs": plan.runs,
             "cc": plan.cc,

@@ -53,7 +53,7 @@ fn slow_visits(downloads: &[Download]) -> Vec<String> {
         })
     };
     let undisturbed: Vec<Download> =
-        downloads.iter().filter(|d| !d.is_overrun()).cloned().collect();
+        downloads.iter().filter(|d| !d.is_overrun() && !d.varies).cloned().collect();
     groups(&undisturbed).iter().filter_map(late).collect()
 }
 
@@ -91,6 +91,9 @@ pub fn notes(downloads: &[Download]) -> Vec<String> {
 }
 
 fn rules(d: &Download) -> Vec<String> {
+    if d.varies {
+        return Vec::new();
+    }
     let mut broken: Vec<String> = too_fast(d).into_iter().collect();
     if matches!(d.mode, Mode::CarefulResume | Mode::EarlyData) {
         broken.extend(saved_cwnd(d));
@@ -253,6 +256,17 @@ mod tests {
         no_jump[2].phases = sequence(&["reconnaissance", "normal"]);
         let found = failures(&no_jump);
         assert!(found.len() == 1 && found[0].contains("phases were"), "{found:?}");
+    }
+
+    #[test]
+    fn path_that_varies_is_not_judged() {
+        let broken = |varies| {
+            with(|d| {
+                (d.varies, d.ttlb_ms, d.jump_lost_packets) = (varies, 1.0, Some(7));
+                d.phases = sequence(&["reconnaissance", "normal"]);
+            })
+        };
+        assert_eq!((broken(false).len(), broken(true).len()), (3, 0));
     }
 
     #[test]

@@ -53,7 +53,24 @@ pub fn parse(text: &str) -> Result<PathTrace, Fault> {
         let reason = "a time without values ends the trace: leave out this line, or what follows";
         return Err((Some(*line), reason.into()));
     }
+    check_outages(&rows, end.is_some())?;
     Ok(PathTrace { steps: rows.into_iter().map(|(_, row)| row.step).collect(), period: end })
+}
+
+/// Refuses rates that stay at 0.
+fn check_outages(rows: &[(usize, Row)], begins_again: bool) -> Result<(), Fault> {
+    let mut rates = rows.iter().filter_map(|(line, row)| Some((*line, row.step.rate?)));
+    let line = match rates.clone().next_back() {
+        Some((line, last)) if last.is_zero() => line,
+        _ => return Ok(()),
+    };
+    if begins_again && !rates.all(|(_, rate)| rate.is_zero()) {
+        return Ok(());
+    }
+    let reason =
+        "rate_mbps is 0 for good: add a line with the rate after the outage, or, if there is \
+                  one before, a last line with a time alone, at which the trace begins again";
+    Err((Some(line), reason.into()))
 }
 
 fn columns(line: usize, header: &str) -> Result<Vec<Column>, Fault> {
@@ -97,7 +114,7 @@ fn set(step: &mut Step, column: Column, cell: &str) -> Result<(), String> {
     match column {
         Column::Rate => {
             let mbps = cell.parse().unwrap_or(f64::NAN);
-            let rate = Rate::from_mbit_per_s(mbps);
+            let rate = Rate::of_change(mbps);
             step.rate = Some(rate.map_err(|error| format!("rate_mbps is {cell}: {error}"))?);
         }
         Column::Rtt => {
@@ -154,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn rate_of_0_is_an_outage() {
+        for text in ["0,0\n5,10\n", "0,10\n5,0\n9,20\n", "0,10\n5,0\n9\n"] {
+            let trace = parse(&format!("time_ms,rate_mbps\n{text}")).unwrap();
+            assert!(trace.steps().iter().any(|step| step.rate == Some(Rate::ZERO)), "{text}");
+        }
+    }
+
+    #[test]
     fn bad_line_is_named_with_what_would_do() {
         for (text, line, named) in [
             ("", None, "the first line names the columns"),
@@ -170,7 +195,10 @@ mod tests {
             ("time_ms,loss\nx,0\n", Some(2), "time_ms is x"),
             ("time_ms,loss\n0,2\n", Some(2), "probability from 0 to 1"),
             ("time_ms,rtt_ms\n0,0\n", Some(2), "rtt_ms is 0: a round-trip time is above 0"),
-            ("time_ms,rate_mbps\n0,0\n", Some(2), "0.001"),
+            ("time_ms,rate_mbps\n0,0.0001\n", Some(2), "rate_mbps is 0.0001: a rate is 0"),
+            ("time_ms,rate_mbps\n0,0\n", Some(2), "rate_mbps is 0 for good"),
+            ("time_ms,rate_mbps\n0,0\n5,0\n9,\n", Some(3), "rate_mbps is 0 for good"),
+            ("time_ms,rate_mbps,loss\n0,5,0\n5,0,\n9,,1\n", Some(3), "rate_mbps is 0 for good"),
         ] {
             let (found, reason) = parse(text).unwrap_err();
             assert!(found == line && reason.contains(named), "{text:?}: {found:?} {reason}");

@@ -38,9 +38,16 @@ impl PathTrace {
         self.period
     }
 
-    /// Returns the mean rate over the trace, in Mbit/s; none if it has no rates.
+    /// Returns the mean rate over the trace, in Mbit/s; none if it has no rates. An outage before the
+    /// rate that holds for good does not count.
     pub fn mean_rate_mbps(&self) -> Option<f64> {
-        self.mean(|step| step.rate.map(|rate| rate.bits_per_s() as f64 / 1e6))
+        let mbps = |step: &Step| step.rate.map(|rate| rate.bits_per_s() as f64 / 1e6);
+        let mean = self.mean(mbps)?;
+        if mean > 0.0 {
+            Some(mean)
+        } else {
+            self.steps.iter().rev().find_map(mbps)
+        }
     }
 
     /// Returns the mean round-trip time over the trace, in ms; none if it has none.

@@ -102,6 +102,62 @@ fn packets_beyond_the_buffer_are_dropped() {
 }
 
 #[test]
+fn fair_queue_lets_another_client_pass_a_long_queue() {
+    let server = bind("127.0.0.1:0");
+    // 1,000 bytes take 20 ms: the queue of the first client lasts for 400 ms.
+    let settings = "--rate 0.4 --rtt 0 --buffer 100000 --rate-up 1000";
+    let order = |queue: &str| {
+        let settings = format!("{settings} --queue {queue}");
+        let emulator = Emulator::start(server.local_addr().unwrap(), &settings);
+        let clients = [(); 2].map(|()| client("127.0.0.1:0", &emulator));
+        let [long, short] = [0, 1].map(|index: usize| {
+            clients[index].send(b"ping").unwrap();
+            receive(&server).1
+        });
+        transmit(&server, long, &[0; 972 * 20], 972, None);
+        receive(&clients[0]);
+        server.send_to(b"pong", short).unwrap();
+        receive(&clients[1]);
+        clients[0].set_nonblocking(true).unwrap();
+        let before = std::iter::from_fn(|| clients[0].recv(&mut [0; 2_000]).ok()).count();
+        let summary = emulator.stop(Signal::TERM).summary;
+        assert_eq!(summary["down"]["failed_packets"], 0);
+        before
+    };
+    assert_eq!(order("drop-tail"), 19);
+    let before = order("fq-codel");
+    assert!(before < 10, "{before} of 19 packets came first");
+}
+
+#[test]
+fn fair_queue_drops_from_the_longest_and_tells_all_fates() {
+    let server = bind("127.0.0.1:0");
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    let settings = format!(
+        "--rate 0.4 --rtt 0 --buffer 3000 --rate-up 1000 --queue fq-codel --trace {}",
+        trace.display()
+    );
+    let emulator = Emulator::start(server.local_addr().unwrap(), &settings);
+    let client = client("127.0.0.1:0", &emulator);
+    client.send(b"ping").unwrap();
+    let (_, from) = receive(&server);
+    transmit(&server, from, &[0; 972 * 10], 972, None);
+    for _ in 0..4 {
+        receive(&client);
+    }
+    let down = &emulator.stop(Signal::TERM).summary["down"];
+    assert_eq!(
+        (&down["accepted_packets"], &down["dropped_buffer_packets"]),
+        (&4.into(), &6.into())
+    );
+    assert_eq!(down["in_flight_packets"], 0);
+    let text = std::fs::read_to_string(trace).unwrap();
+    let fates = |fate: &str| text.matches(&format!(",{fate},")).count();
+    assert_eq!((fates("delivered"), fates("dropped_buffer")), (5, 6), "{text}");
+}
+
+#[test]
 fn named_packets_alone_are_lost() {
     let server = bind("127.0.0.1:0");
     let settings = "--drop up:2,4 --drop down:1-2 --drop down:5";

@@ -24,7 +24,8 @@ impl Capacity {
         self
     }
 
-    /// Returns when `bytes` have been carried that may leave from `from_ms` on.
+    /// Returns when `bytes` have been carried that may leave from `from_ms` on: never (infinity) if
+    /// the last rate is 0 and they have not been carried before.
     pub fn carried_ms(&self, from_ms: f64, bytes: f64) -> f64 {
         let mut left_bytes = bytes;
         let mut now_ms = from_ms;
@@ -37,7 +38,9 @@ impl Capacity {
                 (true, Some(period_ms)) => origin_ms + period_ms,
                 (true, None) => f64::INFINITY,
             };
-            let done_ms = now_ms + left_bytes / bytes_per_ms;
+            // What is left over by rounding does not wait for the end of an outage.
+            let done_ms =
+                if left_bytes > 1e-6 { now_ms + left_bytes / bytes_per_ms } else { now_ms };
             if done_ms <= end_ms {
                 return done_ms;
             }
@@ -78,6 +81,14 @@ mod tests {
         }
         let once = Capacity::new(vec![(0.0, 8.0), (10.0, 16.0)], None);
         assert_eq!(once.carried_ms(30.0, 2_000.0), 31.0);
+        let outage = Capacity::new(vec![(0.0, 8.0), (10.0, 0.0), (30.0, 8.0)], None);
+        assert_eq!([10_000.0, 11_000.0].map(|bytes| outage.carried_ms(0.0, bytes)), [10.0, 31.0]);
+        assert_eq!((outage.carried_ms(15.0, 0.0), outage.carried_ms(15.0, 1_000.0)), (15.0, 31.0));
+        let ends = Capacity::new(vec![(0.0, 8.0), (10.0, 0.0)], None);
+        assert_eq!(
+            (ends.carried_ms(0.0, 9_000.0), ends.carried_ms(0.0, 11_000.0)),
+            (9.0, f64::INFINITY)
+        );
         assert_eq!(once.clone().capped(8.0).carried_ms(30.0, 2_000.0), 32.0);
     }
 }

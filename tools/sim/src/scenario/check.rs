@@ -85,6 +85,13 @@ fn path(path: &Path) -> anyhow::Result<()> {
         check_change(change, before_ms)?;
         before_ms = change.at_ms;
     }
+    let last = path.changes.iter().rfind(|change| change.rate_mbps.is_some());
+    if let Some(Change { at_ms, .. }) = last.filter(|change| change.rate_mbps == Some(0.0)) {
+        bail!(
+            "path.change.rate_mbps = 0 from at_ms = {at_ms} on, for good: add a path.change with the \
+             rate after the outage"
+        );
+    }
     check_trace(path)?;
     check_drops(path)?;
     path.handover.map_or(Ok(()), |handover| check_handover(&handover, path))?;
@@ -173,7 +180,7 @@ fn check_change(change: &Change, before_ms: f64) -> anyhow::Result<()> {
         "path.change.",
         &[
             ("at_ms", Some(at_ms), Must::NotBeNegative),
-            ("rate_mbps", rate_mbps, Must::BePositive),
+            ("rate_mbps", rate_mbps, Must::NotBeNegative),
             ("rtt_ms", rtt_ms, Must::BePositive),
             ("loss", loss, Must::BeShare),
         ],

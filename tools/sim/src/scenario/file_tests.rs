@@ -179,6 +179,10 @@ fn bad_file_is_one_line_with_key_and_value() {
         (&format!("{PATH}ack_thinning = 0\n{FLOW}"), "path.ack_thinning = 0: must be above 0"),
         (&format!("{PATH}[[path.change]]\nat_ms = 1\n{FLOW}"), "path.change.at_ms = 1: say a rate_mbps"),
         (
+            &format!("{PATH}[[path.change]]\nat_ms = 5\nrate_mbps = 0\n[[path.change]]\nat_ms = 9\nloss = 0\n{FLOW}"),
+            "path.change.rate_mbps = 0 from at_ms = 5 on, for good: add a path.change with the rate after",
+        ),
+        (
             &format!("{PATH}[[path.change]]\nat_ms = 2\nloss = 0\n[[path.change]]\nat_ms = 1\nloss = 0\n{FLOW}"),
             "path.change.at_ms = 1: write changes in order of time",
         ),

@@ -242,6 +242,7 @@ pub enum FlowEcn {
 pub struct Change {
     /// Since the start of the run, in ms.
     pub at_ms: f64,
+    /// 0 is an outage: packets wait until a later change.
     #[serde(default)]
     pub rate_mbps: Option<f64>,
     #[serde(default)]

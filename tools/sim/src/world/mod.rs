@@ -57,10 +57,16 @@ use self::topology::Network;
 use self::wire::Wire;
 use crate::limits;
 use crate::outcome::Outcome;
+use crate::scenario;
 use crate::scenario::Scenario;
 use crate::seeds;
 use crate::seeds::Purpose;
 use crate::trace::Folder;
+
+/// Returns the buffer of a path's bottleneck towards the clients, in bytes of IP packets.
+pub fn buffer_bytes(path: &scenario::Path) -> u64 {
+    plan::buffer_bytes(path.buffer_bdp, path.bdp_bytes())
+}
 
 /// Maximum number of turns of a run's hosts at one time.
 const TURNS_AT_ONCE_MAX: u32 = 100_000;

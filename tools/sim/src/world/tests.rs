@@ -280,6 +280,25 @@ fn path_changes_at_its_times() {
 }
 
 #[test]
+fn packets_wait_for_the_end_of_an_outage() {
+    let change = |at_ms, rate_mbps| crate::scenario::Change {
+        at_ms,
+        rate_mbps: Some(rate_mbps),
+        rtt_ms: None,
+        loss: None,
+    };
+    let mut scenario = geo("slow-start", "");
+    let plain = first(&scenario);
+    let rate_mbps = scenario.path.rate_mbps;
+    scenario.path.changes = vec![change(4000.0, 0.0), change(5000.0, rate_mbps)];
+    let waited = first(&scenario);
+    assert!(waited.ttlb_ms - plain.ttlb_ms > 900.0, "{} {}", waited.ttlb_ms, plain.ttlb_ms);
+    assert_eq!(waited.lost_packets, 0);
+    scenario.path.buffer_bdp = 0.01;
+    assert!(first(&scenario).lost_packets > 0);
+}
+
+#[test]
 fn swing_starts_at_another_phase_per_seed() {
     // HyStart++ takes a longer RTT for a queue.
     let mut scenario = geo("slow-start", "slow_start_exit = 'none'");

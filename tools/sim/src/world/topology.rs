@@ -348,7 +348,7 @@ fn changes(path: &Path, seed: u64, is_down: bool) -> anyhow::Result<Vec<Change>>
         .map(|change| {
             let rtt_ms = change.rtt_ms;
             let delay = rtt_ms.map(|rtt_ms| plan::duration("change.rtt_ms", rtt_ms / 2e3));
-            let rate = change.rate_mbps.filter(|_| has_rate).map(Rate::from_mbit_per_s);
+            let rate = change.rate_mbps.filter(|_| has_rate).map(Rate::of_change);
             Ok(Change {
                 at: plan::duration("change.at_ms", change.at_ms / 1e3)?,
                 rate: rate.transpose().context("change.rate_mbps")?,

@@ -1,7 +1,6 @@
 //! Schedule of changes on the command line: `--at 5s:rate=10,loss=0.01`.
 
 use crate::cli::probability;
-use crate::cli::rate;
 use crate::cli::rtt;
 use link::Rate;
 use link::Step;
@@ -37,8 +36,8 @@ impl FromStr for Changes {
         for setting in settings.split(',') {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             let is_new = match name {
-                "rate" => changes.rate.replace(rate(value)?).is_none(),
-                "rate-up" => changes.rate_up.replace(rate(value)?).is_none(),
+                "rate" => changes.rate.replace(changed_rate(value)?).is_none(),
+                "rate-up" => changes.rate_up.replace(changed_rate(value)?).is_none(),
                 "rtt" => changes.rtt.replace(rtt(value)?).is_none(),
                 "loss" => changes.loss.replace(probability(value)?).is_none(),
                 _ => {
@@ -53,6 +52,12 @@ impl FromStr for Changes {
         }
         Ok(changes)
     }
+}
+
+/// Parses a rate in Mbit/s, or 0 for an outage.
+fn changed_rate(text: &str) -> Result<Rate, String> {
+    let mbit_per_s = text.parse().unwrap_or(f64::NAN);
+    Rate::of_change(mbit_per_s).map_err(|error| error.to_string())
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
@@ -81,6 +86,7 @@ mod tests {
         let cases = [
             ("5s:rate=10", Changes { at: 5 * s, rate: mbit(10.0), ..none }),
             ("1.5s:loss=0.01", Changes { at: 1_500 * ms, loss: Some(0.01), ..none }),
+            ("5s:rate=0", Changes { at: 5 * s, rate: Some(Rate::ZERO), ..none }),
             ("250ms:rtt=80", Changes { at: 250 * ms, rtt: Some(80 * ms), ..none }),
             (
                 "0s:loss=1,rate-up=0.5,rate=2,rtt=0",
@@ -109,7 +115,7 @@ mod tests {
             ("5s:", "rate=MBIT"),
             ("5s:speed=10", "\"speed=10\" is none of rate=MBIT"),
             ("5s:rate", "0.001"),
-            ("5s:rate=0", "0.001"),
+            ("5s:rate=0.0001", "a rate is 0 for an outage"),
             ("5s:rtt=70000", "0 to 60000 ms"),
             ("5s:loss=2", "0 to 1"),
             ("5s:rate=1,rate=2", "rate is given twice"),

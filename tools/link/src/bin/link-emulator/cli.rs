@@ -1,5 +1,6 @@
 //! The command line, and the two directions of the link that it describes.
 
+use crate::bottleneck::Queueing;
 use crate::changes::Changes;
 use clap::Parser;
 use command_line::Program;
@@ -7,6 +8,7 @@ use command_line::Stop;
 use link::BurstLoss;
 use link::Change;
 use link::EcnHandling;
+use link::Link;
 use link::LinkConfig;
 use link::PacketNumbers;
 use link::PathTrace;
@@ -71,10 +73,11 @@ pub struct Cli {
     /// Queue discipline: drop-tail drops packets that find the buffer full; codel also
     /// drops packets that have waited too long (RFC 8289), and marks those that are
     /// ECN-capable instead; pie drops or marks packets that arrive while the queue stays long
-    /// (RFC 8033); step:MS is drop-tail that marks ECN-capable packets which
+    /// (RFC 8033); fq-codel gives each client (address and port) a queue with a CoDel of its own,
+    /// and they take turns (RFC 8290); step:MS is drop-tail that marks ECN-capable packets which
     /// have waited for more than MS ms
     #[arg(long, value_name = "NAME", default_value = "drop-tail", value_parser = queue)]
-    pub queue: Queue,
+    pub queue: Queueing,
 
     /// What the path does with the ECN field of packets before the queue: pass; clear
     /// (bleaching: all become Not-ECT); ect1 (ECT(0) becomes ECT(1)); ce (all become CE);
@@ -111,7 +114,7 @@ pub struct Cli {
 
     /// Change of the link at a time after the start: 5s:rate=10,loss=0.01 or
     /// 500ms:rtt=80,rate-up=1. A rate applies to both directions, unless --rate-up
-    /// is given. May be repeated
+    /// is given; 0 is an outage, which another change must end. May be repeated
     #[arg(long, value_name = "TIME:NAME=VALUE,...")]
     pub at: Vec<Changes>,
 
@@ -218,12 +221,23 @@ impl Cli {
         }
         let options = [("--rate", cli.rate.is_some()), ("--rtt", cli.rtt.is_some())];
         match options.iter().find(|(_, is_known)| !is_known) {
-            None => Ok(cli),
+            None => cli.check_link().map(|()| cli),
             Some((option, _)) => Err(Stop::Usage(format!(
                 "{option} is missing, and the file of --path-trace has no such values; see {} --help",
                 PROGRAM.0
             ))),
         }
+    }
+
+    /// Checks the link as a whole.
+    fn check_link(&self) -> Result<(), Stop> {
+        for config in [self.up(), self.down()] {
+            Link::new(config).map_err(|error| {
+                let options = "--rate, --rate-up and --at";
+                Stop::Usage(format!("{options}: {error}; see {} --help", PROGRAM.0))
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns the link towards the server. Its schedule counts from the start of the
@@ -252,7 +266,6 @@ impl Cli {
         let applies = |ecn: &&EcnSetting| ecn.direction.is_none_or(|only| only == direction);
         let ecn = self.ecn.iter().rfind(applies).map(|ecn| ecn.handling).unwrap_or_default();
         LinkConfig {
-            queue: self.queue,
             ecn,
             mtu_bytes: self.mtu,
             loss: self.loss,
@@ -312,22 +325,22 @@ fn ms(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(ms / 1e3).ok().filter(|time| *time <= RTT_MAX)
 }
 
-fn queue(text: &str) -> Result<Queue, String> {
-    match text {
-        "drop-tail" => Ok(Queue::DropTail),
-        "codel" => Ok(Queue::CoDel),
-        "pie" => Ok(Queue::Pie),
-        _ => text
-            .strip_prefix("step:")
-            .and_then(ms)
-            .map(|mark_above| Queue::Step { mark_above })
-            .ok_or_else(|| {
-                let ms_max = RTT_MAX.as_millis();
+fn queue(text: &str) -> Result<Queueing, String> {
+    Ok(Queueing::Shared(match text {
+        "fq-codel" => return Ok(Queueing::PerClient),
+        "drop-tail" => Queue::DropTail,
+        "codel" => Queue::CoDel,
+        "pie" => Queue::Pie,
+        _ => {
+            let mark_above = text.strip_prefix("step:").and_then(ms).ok_or_else(|| {
                 format!(
-                    "a queue is drop-tail, codel, pie or step:MS with 0 to {ms_max} ms, as in step:5"
+                    "a queue is drop-tail, codel, fq-codel, pie or step:MS with 0 to {} ms, as in step:5",
+                    RTT_MAX.as_millis()
                 )
-            }),
-    }
+            })?;
+            Queue::Step { mark_above }
+        }
+    }))
 }
 
 fn burst_loss(text: &str) -> Result<BurstLoss, String> {
@@ -454,16 +467,33 @@ mod tests {
     }
 
     #[test]
+    fn outage_ends_or_is_refused_in_one_line() {
+        let cli = parse("--at 2s:rate=0 --at 3s:rate=50").unwrap();
+        assert_eq!(cli.down().changes[0].rate, Some(Rate::ZERO));
+        for (args, named) in [
+            ("--at 2s:rate=0", "--at: the last rate is 0: say when the outage ends"),
+            ("--at 2s:rate-up=0 --at 3s:rate=50,rate-up=0", "the last rate is 0"),
+            ("--rate-up 0", "a rate is a number from 0.001"),
+        ] {
+            let Err(Stop::Usage(line)) = parse(args) else { panic!("{args}") };
+            assert!(line.contains(named) && line.lines().count() == 1, "{line}");
+        }
+    }
+
+    #[test]
     fn queue_and_jitter_apply_to_both_directions() {
         let plain = parse("").unwrap();
-        assert_eq!((plain.down().queue, plain.down().jitter), (Queue::DropTail, Duration::ZERO));
+        let shared = Queueing::Shared;
+        assert_eq!((plain.queue, plain.down().jitter), (shared(Queue::DropTail), Duration::ZERO));
         let cli = parse("--queue codel --jitter 2.5").unwrap();
+        assert_eq!(cli.queue, shared(Queue::CoDel));
         for config in [cli.up(), cli.down()] {
-            assert_eq!((config.queue, config.jitter), (Queue::CoDel, Duration::from_micros(2_500)));
+            assert_eq!(config.jitter, Duration::from_micros(2_500));
         }
-        assert_eq!(parse("--queue pie").unwrap().down().queue, Queue::Pie);
+        assert_eq!(parse("--queue pie").unwrap().queue, shared(Queue::Pie));
+        assert_eq!(parse("--queue fq-codel").unwrap().queue, Queueing::PerClient);
         let step = Queue::Step { mark_above: Duration::from_micros(1_500) };
-        assert_eq!(parse("--queue step:1.5").unwrap().up().queue, step);
+        assert_eq!(parse("--queue step:1.5").unwrap().queue, shared(step));
     }
 
     #[test]
@@ -513,7 +543,7 @@ mod tests {
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
-            ("--queue red", "'red'", "drop-tail, codel, pie or step:MS"),
+            ("--queue red", "'red'", "drop-tail, codel, fq-codel, pie or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),
             ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),

@@ -1,9 +1,12 @@
 //! Direction of the emulated link: the model, the packets on their way, and counts.
 
+use crate::bottleneck::Bottleneck;
+use crate::bottleneck::Queueing;
+use crate::bottleneck::WaitingPacket;
 use crate::line::Batch;
 use crate::line::DelayLine;
 use link::ConfigError;
-use link::Link;
+use link::Dequeued;
 use link::LinkConfig;
 use link::LinkStats;
 use link::Packet;
@@ -14,7 +17,7 @@ use std::time::Duration;
 /// One direction, shared by all clients.
 #[derive(Debug)]
 pub struct Lane {
-    link: Link,
+    bottleneck: Bottleneck,
     line: DelayLine,
     sent_packets: u64,
     failed_packets: u64,
@@ -46,10 +49,14 @@ impl Lane {
     /// # Errors
     ///
     /// If the model refuses its settings.
-    pub fn new(mut config: LinkConfig, origin: Duration) -> Result<Self, ConfigError> {
+    pub fn new(
+        queueing: Queueing,
+        mut config: LinkConfig,
+        origin: Duration,
+    ) -> Result<Self, ConfigError> {
         config.changes_from = origin;
         Ok(Self {
-            link: Link::new(config)?,
+            bottleneck: Bottleneck::new(queueing, config)?,
             line: DelayLine::default(),
             sent_packets: 0,
             failed_packets: 0,
@@ -58,24 +65,35 @@ impl Lane {
         })
     }
 
-    /// Offers a packet of a client to the link, and returns what becomes of it.
+    /// Offers a packet of a client to the link. Returns what becomes of it; `None` if
+    /// [`take_departed`](Self::take_departed) will.
     pub fn offer(
         &mut self,
         arrival: Duration,
         packet: Packet,
         client: usize,
         payload: &[u8],
-    ) -> Verdict {
-        let verdict = self.link.offer(arrival, packet);
-        if let Verdict::Delivered { at, ecn } = verdict {
+    ) -> Option<Verdict> {
+        let verdict = self.bottleneck.offer(arrival, packet, client, payload);
+        if let Some(Verdict::Delivered { at, ecn }) = verdict {
             self.line.push(at, client, ecn, payload);
         }
         verdict
     }
 
-    /// Returns when the next packet is due at the other end.
+    /// Takes the next packet that has left a queue by `now` and whose fate was not known when it
+    /// came. One that is delivered is on its way to the other end.
+    pub fn take_departed(&mut self, now: Duration) -> Option<Dequeued<WaitingPacket>> {
+        let departed = self.bottleneck.take_departed(now)?;
+        if let Verdict::Delivered { at, ecn } = departed.verdict {
+            self.line.push(at, departed.value.client, ecn, &departed.value.payload);
+        }
+        Some(departed)
+    }
+
+    /// Returns when the next packet leaves a queue or is due at the other end.
     pub fn next_due(&self) -> Option<Duration> {
-        self.line.next_due()
+        [self.line.next_due(), self.bottleneck.next_due()].into_iter().flatten().min()
     }
 
     /// Takes packets that are due: see [`DelayLine::take_due`].
@@ -105,11 +123,11 @@ impl Lane {
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let rounded = |us: f64| (us * 10.0).round() / 10.0;
         LaneStats {
-            link: self.link.stats(),
+            link: self.bottleneck.stats(),
             sent_packets: self.sent_packets,
             failed_packets: self.failed_packets,
             overrun_packets,
-            in_flight_packets: self.line.packets() as u64,
+            in_flight_packets: (self.line.packets() + self.bottleneck.undecided_packets()) as u64,
             late_us_mean: rounded(us(self.late_sum) / left.max(1) as f64),
             late_us_max: rounded(us(self.late_max)),
         }

@@ -3,6 +3,7 @@
 //! Owns the sockets, the clock and the packets on their way. The model alone decides what
 //! happens to a packet, and when (see the library).
 
+mod bottleneck;
 mod changes;
 mod cli;
 mod clients;
@@ -53,7 +54,8 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let poller = Poller::new()?;
     let clients = Clients::new(cli.to, cli.idle, cli.ack_thinning);
     let origin = clock::now();
-    let (up, down) = (Lane::new(cli.up(), origin)?, Lane::new(cli.down(), origin)?);
+    let lane = |config| Lane::new(cli.queue, config, origin);
+    let (up, down) = (lane(cli.up())?, lane(cli.down())?);
     let trace = cli.trace.as_deref().map(|path| Trace::create(path, origin)).transpose()?;
     let relay = Relay::new(listen, poller, clients, up, down, trace)?;
     PROGRAM.say(format_args!("listening on {address}"));

@@ -19,6 +19,7 @@ use crate::socket;
 use crate::trace::Record;
 use crate::trace::Trace;
 use link::ip_packet_bytes;
+use link::Dequeued;
 use link::Ecn;
 use link::Packet;
 use link::Verdict;
@@ -143,6 +144,7 @@ impl Relay {
 
             let now = clock::now();
             self.traffic.offer_held(now);
+            self.traffic.depart(now);
             self.traffic.send_due(&self.listen, now);
             if now >= next_sweep {
                 self.traffic.clients.forget_idle(now);
@@ -287,9 +289,23 @@ impl Traffic {
         let size_bytes = ip_packet_bytes(payload.len(), client.destination.to.ip());
         let packet = Packet { size_bytes, number, ecn };
         let verdict = self.up.offer(at, packet, key, payload);
-        client.in_flight_packets += u64::from(is_on_its_way(verdict));
-        if let Some(trace) = &mut self.trace {
+        client.in_flight_packets += u64::from(verdict.is_none_or(is_on_its_way));
+        if let (Some(trace), Some(verdict)) = (&mut self.trace, verdict) {
             trace.record(record("up", at, client, packet, verdict));
+        }
+    }
+
+    /// Takes the packets that have left a queue, whose fate was not known when they came.
+    fn depart(&mut self, now: Duration) {
+        let Self { clients, up, down, trace, .. } = self;
+        for (direction, lane) in [("up", up), ("down", down)] {
+            while let Some(Dequeued { value, verdict, .. }) = lane.take_departed(now) {
+                let Some(client) = clients.get_mut(value.client) else { continue };
+                client.in_flight_packets -= u64::from(!is_on_its_way(verdict));
+                if let Some(trace) = trace {
+                    trace.record(record(direction, value.arrival, client, value.packet, verdict));
+                }
+            }
         }
     }
 
@@ -303,8 +319,8 @@ impl Traffic {
             let packet = Packet { size_bytes, number: client.down_packets, ecn: group.ecn };
             let arrival = group.arrival;
             let verdict = self.down.offer(arrival, packet, group.client, payload);
-            client.in_flight_packets += u64::from(is_on_its_way(verdict));
-            if let Some(trace) = &mut self.trace {
+            client.in_flight_packets += u64::from(verdict.is_none_or(is_on_its_way));
+            if let (Some(trace), Some(verdict)) = (&mut self.trace, verdict) {
                 trace.record(record("down", arrival, client, packet, verdict));
             }
         }
