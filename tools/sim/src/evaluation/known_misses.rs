@@ -46,8 +46,13 @@ const KNOWN_MISSES: &[(&str, &str)] = &[
          limit.",
     ),
     (
+        "P5, GEO: conditions are found",
+        "the medians of 60 seeds are within 5 %, and the interval of one reaches just beyond 10 %: jitter \
+         of more than half a round trip spreads the times.",
+    ),
+    (
         "P6, LEO: conditions are found",
-        "random loss spreads the times: medians of 20 seeds have intervals of a quarter and more. With \
+        "random loss spreads the times: medians of 60 seeds have intervals of a quarter and more. With \
          five seeds one of 81 conditions came close by chance.",
     ),
     (
