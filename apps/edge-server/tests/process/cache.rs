@@ -338,6 +338,7 @@ fn stale_response_is_validated_or_used_if_allowed() {
         ),
         ("dead", &[reply(&tagged, "one"), vec![Act::Close]]),
         ("failing", &[reply(&tagged, "one"), failing]),
+        ("refused", &[reply(&tagged, "one"), reply("400 Bad Request", "bad"), vec![Act::Close]]),
         (
             "swr",
             &[
@@ -359,6 +360,7 @@ fn stale_response_is_validated_or_used_if_allowed() {
         ("strict", 502, "502 Bad Gateway\n", ""),
         ("dead", 200, "one", "fwd=stale; detail=stale-if-error"),
         ("failing", 503, "sorry", "fwd=stale"),
+        ("refused", 400, "bad", "fwd=stale"),
         ("swr", 200, "one", "hit; detail=stale-while-revalidate"),
     ] {
         let path = format!("/app/{name}");
@@ -373,6 +375,7 @@ fn stale_response_is_validated_or_used_if_allowed() {
         assert!(name != "etag" || has("x-old") && has("x-new"), "{fields:?}");
     }
     expect(&get("/app/etag"), 200, "one", "hit");
+    expect(&get("/app/refused"), 200, "one", "fwd=stale; detail=stale-if-error");
     wait_until("the response is fetched again", || brief(&get("/app/swr")).1 == "two");
     // What was fetched for later requests is none of them.
     let results = ["failed", "hit", "stale", "revalidated", "miss", "uncacheable"].map(|result| {

@@ -49,6 +49,9 @@ use crate::http::shared_body::SharedBody;
 /// Statuses of an origin that fails (RFC 5861, 4).
 const FAILURES: [u16; 4] = [500, 502, 503, 504];
 
+/// Statuses with which an origin refuses a request for what else that has (RFC 9110, 15.5; RFC 6585).
+const REFUSALS: [u16; 10] = [400, 406, 408, 413, 414, 416, 417, 421, 429, 431];
+
 /// A fetch in a task of its own, which another one has begun.
 type BoxedFetch = Pin<Box<dyn Future<Output = OriginResult> + Send>>;
 
@@ -567,13 +570,12 @@ impl CacheFetch {
             && revalidation::is_about(&fetched.head.fields, kept)
     }
 
-    /// Forgets what is kept, as there is a newer response that is not.
+    /// Forgets what is kept, as there is a newer response that is not, unless that is about the request of one
+    /// client.
     fn forget_older(&self, status: u16) {
-        if let Some(kept) =
-            self.kept.as_ref().filter(|_| status < 500 && status != 304 && status != 206)
-        {
-            self.cache.forget(&self.key, kept);
-        }
+        let is_newer = status < 500 && ![206, 304].contains(&status);
+        let kept = self.kept.as_ref().filter(|_| is_newer && !REFUSALS.contains(&status));
+        kept.iter().for_each(|kept| self.cache.forget(&self.key, kept));
     }
 
     /// Passes a response on that is not kept.

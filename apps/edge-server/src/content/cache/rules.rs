@@ -111,7 +111,12 @@ impl Default for CacheSettings {
 }
 
 impl CacheSettings {
-    fn new(rule: &CacheRule) -> anyhow::Result<Self> {
+    /// Validates those of a rule.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the invalid key.
+    pub fn new(rule: &CacheRule) -> anyhow::Result<Self> {
         let lifetime = |(name, seconds): (&String, &u32)| {
             let status: Option<u16> = name.parse().ok();
             let can_be_kept =
@@ -166,6 +171,11 @@ impl CacheSettings {
             true => "".into(),
             false => format!("?{}", kept.join("&")).into(),
         }
+    }
+
+    /// Returns whether the cookies that matter are named: others are not of one user.
+    pub fn names_cookies(&self) -> bool {
+        !self.bypass_cookies.is_empty()
     }
 
     /// Returns whether a request goes to the origin, whatever is kept.

@@ -16,6 +16,9 @@ use serde::Serialize;
 /// Divides a key from the slice that it is of: no URL has it.
 const DIVIDER: char = '\0';
 
+/// Length of the longest response that an origin may say to have, in bytes: sums of parts do not overflow.
+const LENGTH_MAX: u64 = 1 << 50;
+
 /// Slices of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceLayout {
@@ -78,7 +81,7 @@ impl WantedSlice {
 }
 
 impl ContentRange {
-    /// Parses the field of a 206. A length that is unknown is none.
+    /// Parses the field of a 206. A length that is unknown, or of no response that exists, is none.
     pub fn parse(text: &str) -> Option<Self> {
         let (unit, rest) = text.trim().split_once(' ')?;
         let (range, length) = rest.split_once('/')?;
@@ -89,6 +92,7 @@ impl ContentRange {
         };
         let (first, last, length) = (number(first)?, number(last)?, number(length)?);
         let is_valid = unit.eq_ignore_ascii_case("bytes") && first <= last && last < length;
+        let is_valid = is_valid && length <= LENGTH_MAX;
         is_valid.then_some(Self { range: first..last + 1, length })
     }
 }
@@ -138,6 +142,9 @@ mod tests {
             ("bytes=0-9/10", None),
             ("lines 0-9/10", None),
             ("bytes 0-99999999999999999999/10", None),
+            ("bytes 0-9/18446744073709551615", None),
+            ("bytes 0-9/1125899906842625", None),
+            ("bytes 0-9/1125899906842624", Some((0..10, LENGTH_MAX))),
             ("", None),
         ] {
             let parsed = ContentRange::parse(text).map(|own| (own.range, own.length));

@@ -46,11 +46,10 @@ pub fn is_storable(
         return false;
     }
     // Many sites say nothing of caching, and have pages for each user.
-    let is_for_all = is_heuristic(status) && !credentials.has_cookie;
-    own.has_explicit_freshness(fields)
-        || directives.has("public")
-        || is_for_all
-        || settings.lifetimes.contains_key(&status)
+    let has_rule = settings.lifetimes.contains_key(&status);
+    let is_for_one = credentials.has_cookie && !(has_rule && settings.names_cookies());
+    let is_for_all = (is_heuristic(status) || has_rule) && !is_for_one;
+    own.has_explicit_freshness(fields) || directives.has("public") || is_for_all
 }
 
 #[cfg(test)]
@@ -119,6 +118,20 @@ mod tests {
             let fields = [Field::new(field.0, field.1)];
             let storable = is_storable(200, &fields, credentials, &CacheSettings::default());
             assert_eq!(storable, expected, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn response_to_a_cookie_is_kept_by_rule_if_others_are_named() {
+        for (rule, has_cookie, expected) in [
+            ("ttl = { 200 = 1 }", false, true),
+            ("ttl = { 200 = 1 }", true, false),
+            ("ttl = { 200 = 1 }\nbypass-cookies = ['session*']", true, true),
+            ("bypass-cookies = ['session*']", true, false),
+        ] {
+            let settings = CacheSettings::new(&toml::from_str(rule).unwrap()).unwrap();
+            let credentials = Credentials { has_cookie, ..Credentials::default() };
+            assert_eq!(is_storable(200, &[], credentials, &settings), expected, "{rule}");
         }
     }
 }
