@@ -23,8 +23,8 @@ whether a reload applies a change.
 
 Set an option on the command line, or under the same name in the table `[server]` of the
 [configuration file](content.md#the-configuration-file), shown here as TOML, or as a variable of
-the environment: `EDGE_SERVER_IDLE_TIMEOUT` is `--idle-timeout`. Variables win over the file, and the command line over
-both. \"Reload\" means that SIGHUP [applies a change](operation.md#reload); any other option needs a
+the environment: `EDGE_SERVER_IDLE_TIMEOUT` is `--idle-timeout`, with each of several values in a line of its own, and `true` or
+`false` for an option that takes none. Variables win over the file, and the command line over both. \"Reload\" means that SIGHUP [applies a change](operation.md#reload); any other option needs a
 restart, which [need not interrupt anything](operation.md#hot-restart).
 ";
 

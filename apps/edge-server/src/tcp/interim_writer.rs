@@ -63,8 +63,9 @@ impl InterimSlot {
 }
 
 fn encode(interim: &InterimResponse) -> Vec<u8> {
-    let status = StatusCode::from_u16(interim.status).unwrap_or_default();
-    let mut bytes = format!("HTTP/1.1 {status}\r\n").into_bytes();
+    let status = StatusCode::from_u16(interim.status).ok();
+    let reason = status.and_then(|status| status.canonical_reason()).unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", interim.status).into_bytes();
     for field in &interim.fields {
         // Writing to memory does not fail.
         let _ = write!(bytes, "{}: {}\r\n", field.name, field.value);
@@ -166,6 +167,16 @@ mod tests {
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn status_without_a_known_reason_has_none() {
+        for (status, expected) in
+            [(102, "HTTP/1.1 102 Processing\r\n\r\n"), (104, "HTTP/1.1 104 \r\n\r\n")]
+        {
+            let interim = InterimResponse { status, fields: Vec::new() };
+            assert_eq!(encode(&interim), expected.as_bytes());
         }
     }
 
