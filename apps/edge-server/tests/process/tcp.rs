@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use boring::ssl::SslStream;
 use serde_json::Value;
 
 use crate::support::certify::certify;
@@ -384,18 +385,28 @@ fn port_that_another_server_has_is_named_with_the_way_out() {
     assert!(server.stop().success());
 }
 
-#[test]
-fn drain_finishes_responses_and_accepts_nobody() {
-    let dir = tempfile::tempdir().unwrap();
-    let (mut server, address) = serve(dir.path(), &["--tcp", "on", "--speedtest"]);
-    let idle = VERSIONS.map(|version| TcpClient::connect(address, "localhost", version));
-    let bytes = 30_000_000;
+/// Begins a download, and has the server drain.
+fn download_over_drain(
+    server: &Running,
+    address: SocketAddr,
+    bytes: usize,
+) -> SslStream<TcpStream> {
     let mut download = tcp_client::open(address, b"\x08http/1.1");
     let request = format!("GET /bytes/{bytes} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     download.write_all(request.as_bytes()).unwrap();
     download.read_exact(&mut [0]).unwrap();
     server.ask_to_drain();
     wait_refused(address);
+    download
+}
+
+#[test]
+fn drain_finishes_responses_and_accepts_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--tcp", "on", "--speedtest"]);
+    let idle = VERSIONS.map(|version| TcpClient::connect(address, "localhost", version));
+    let bytes = 30_000_000;
+    let mut download = download_over_drain(&server, address, bytes);
     idle.iter().for_each(wait_closed);
     let mut rest = Vec::new();
     let _ = download.read_to_end(&mut rest);
@@ -409,12 +420,7 @@ fn drain_waits_for_a_slow_client_to_receive_what_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let (mut server, address) = serve(dir.path(), &["--tcp", "on", "--speedtest"]);
     let bytes = 400_000;
-    let mut download = tcp_client::open(address, b"\x08http/1.1");
-    let request = format!("GET /bytes/{bytes} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    download.write_all(request.as_bytes()).unwrap();
-    download.read_exact(&mut [0]).unwrap();
-    server.ask_to_drain();
-    wait_refused(address);
+    let mut download = download_over_drain(&server, address, bytes);
     // The server would close a quiet connection meanwhile.
     thread::sleep(Duration::from_secs(4));
     download.write_all(b"GET ").unwrap();
