@@ -545,18 +545,18 @@ impl CacheFetch {
             return None;
         }
         let answer = self.stale(true, None, source, request).await?;
-        if !self.cache.flights.has(&self.key) {
-            let (again, source) = (self.in_background(), source.unreported());
-            again.spawn(source, copy_of(request));
-        }
+        self.refresh(source, request);
         Some(answer)
     }
 
-    /// Fetches the response for later requests.
-    fn spawn(self, source: FetchSource, request: Request<OriginContent>) {
-        let runtime = source.origin.runtime;
-        let fetching: BoxedFetch = Box::pin(self.fetch(source, request));
-        drop(runtime.spawn(fetching));
+    /// Fetches the response for later requests, unless that is under way.
+    pub fn refresh(&self, source: &FetchSource, request: &Request<OriginContent>) {
+        if self.cache.flights.has(&self.key) {
+            return;
+        }
+        let again = self.in_background().fetch(source.unreported(), copy_of(request));
+        let fetching: BoxedFetch = Box::pin(again);
+        drop(source.origin.runtime.spawn(fetching));
     }
 
     /// Returns whether a response to a HEAD may be about what is kept (RFC 9111, 4.3.5).

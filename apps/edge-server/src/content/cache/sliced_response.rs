@@ -16,7 +16,6 @@ use crate::content::cache::answer::CacheAnswer;
 use crate::content::cache::counts::CacheResult;
 use crate::content::cache::counts::SliceResult;
 use crate::content::cache::entry::CachedResponse;
-use crate::content::cache::fetch::copy_of;
 use crate::content::cache::fetch::CacheFetch;
 use crate::content::cache::fetch::FetchMode;
 use crate::content::cache::fetch_source::credentials_of;
@@ -84,9 +83,8 @@ impl CacheFetch {
             Some(_) => self.count(CacheResult::Miss),
             None => self.count(result),
         }
-        if detail.is_some() && !self.cache.flights.has(&self.key) {
-            let again = self.in_background();
-            drop(tokio::spawn(again.fetch(source.unreported(), copy_of(request))));
+        if detail.is_some() {
+            self.refresh(source, request);
         }
         Ok(Some(answer))
     }

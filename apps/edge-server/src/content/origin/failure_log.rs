@@ -1,4 +1,4 @@
-//! Log of the failures of an upstream that clients notice: one line a minute at most, with the count of
+//! Log of the requests that an upstream fails, with 502, 504 or a broken body: one line a minute at most, with the count of
 //! those that it leaves out.
 
 use std::time::Duration;
