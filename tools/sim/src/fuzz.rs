@@ -36,6 +36,7 @@ use crate::scenario::Queue;
 use crate::scenario::Saved;
 use crate::scenario::Scenario;
 use crate::scenario::Swing;
+use crate::scenario::INITIAL_WINDOW_PACKETS;
 use crate::seeds::Purpose;
 use crate::world;
 
@@ -292,6 +293,10 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
         in_turn: false,
         slow_start_exit: slow_start_exit(random),
         search_threshold: None,
+        page: None,
+        initial_window_packets: INITIAL_WINDOW_PACKETS,
+        send_buffer_bytes: None,
+        release_late_ms: 0.0,
         client_window_bytes: random.maybe(0.2, |random| random.log(16e3, 4e6) as u64),
         arrivals_per_s: None,
         size_pareto: None,
@@ -311,6 +316,8 @@ fn flow(random: &mut Random, path: &Path, group: u64, bytes: f64, extent_ms: f64
     if let Some(max_jump) = random.maybe(0.2, |random| random.log(least, 4e6) as usize) {
         flow.max_jump = max_jump;
     }
+    flow.send_buffer_bytes = random.maybe(0.1, |random| random.log(16e3, 16e6) as u64);
+    flow.release_late_ms = random.maybe(0.2, |random| random.log(0.01, 20.0)).unwrap_or(0.0);
     flow
 }
 

@@ -13,6 +13,7 @@ use crate::scenario::Flow;
 use crate::scenario::Mode;
 use crate::scenario::Path;
 use crate::scenario::Scenario;
+use crate::scenario::INITIAL_WINDOW_PACKETS;
 
 /// Returns the fluid bounds of one of a scenario's flows, were it alone: with the
 /// highest rate and the shortest RTT that its path ever has, and a jump to half
@@ -96,8 +97,15 @@ pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
     own(&bounds(scenario, flow), flow)
 }
 
-/// Returns the one of `bounds` that is of the flow's own mode; see [`bound_ms`].
+/// Returns the one of `bounds` that is of the flow's own mode and initial window; see
+/// [`bound_ms`].
 pub fn own(bounds: &Bounds, flow: &Flow) -> Option<f64> {
+    // Both grow by more than a doubling of 10 packets.
+    if flow.initial_window_packets != INITIAL_WINDOW_PACKETS
+        || flow.slow_start_exit.name() == "rapid"
+    {
+        return None;
+    }
     let gains = bounds.careful_resume_ms < bounds.slow_start_ms;
     match (flow.mode, flow.cc) {
         (Mode::CarefulResume, _) if gains => Some(bounds.careful_resume_ms),

@@ -28,6 +28,8 @@ pub enum Purpose {
     Arrival,
     /// Size of a flow's object.
     Size,
+    /// Lateness of a server's packets.
+    Late,
 }
 
 /// Returns the seed of the `index`-th `purpose` in the run of `seed`.

@@ -181,6 +181,22 @@ fn short_scenario_with_a_trace_becomes_a_page() {
     assert!(line["program"].as_str().is_some_and(|program| program.starts_with("sim 0.")));
 }
 
+/// The other example of docs/experiments.md.
+#[test]
+fn page_of_an_archive_is_downloaded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/paths/page.toml");
+    let result = sim(&format!("run {scenario} --runs 2 --page {}", page.display()));
+    assert!(result.status.success(), "{}", text(&result.stderr));
+    let results = fs::read_to_string(page.with_extension("jsonl")).expect("results");
+    let lines: Vec<serde_json::Value> =
+        results.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 3 * 2 * 2);
+    assert_eq!(lines[0]["settings"]["flow"][0]["page"], "page.har");
+    assert_eq!(lines[0]["flows"][0]["object_bytes"], 829_887);
+}
+
 #[test]
 fn results_are_drawn_without_traces() {
     let folder = tempfile::tempdir().expect("a folder");

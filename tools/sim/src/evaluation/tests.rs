@@ -4,6 +4,9 @@ use super::*;
 use crate::scenario::file;
 use crate::scenario::Mode;
 
+/// Those of some hundred subnets, of every kind.
+const NODE_SCENARIOS: usize = 4 * 100;
+
 /// Returns the scenario files with few runs, but for those that need many.
 fn files() -> Vec<File> {
     let mut files = shipped::all().expect("files that make sense");
@@ -14,6 +17,8 @@ fn files() -> Vec<File> {
             _ => 2,
         });
     }
+    let node = files.iter_mut().find(|file| file.stem == "node").expect("a file");
+    node.scenarios.truncate(NODE_SCENARIOS);
     files
 }
 
@@ -112,6 +117,7 @@ fn drop(bdp: f64) -> impl Fn(&mut Outcome) {
 fn rule_is_broken_by_what_it_forbids() {
     const CAREFUL: &str = "\"careful-resume\"";
     const CAREFUL_CASE: &str = "-careful-resume\"";
+    const CAREFUL_START: &str = "String(\"careful-resume\")";
     let share = |ratio: f64| {
         move |o: &mut Outcome| {
             let bytes = o.flows[1].share_bytes.unwrap_or(0) as f64 * ratio;
@@ -131,7 +137,11 @@ fn rule_is_broken_by_what_it_forbids() {
         }
     };
 
-    let rules: [RuleBreak; 61] = [
+    let slow_down_all = |times: f64| {
+        move |o: &mut Outcome| o.flows.iter_mut().for_each(|flow| flow.ttlb_ms *= times)
+    };
+
+    let rules: [RuleBreak; 65] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         ("CUBIC: at least 3 RTTs", &["objects", "GEO", "Number(20)", CAREFUL], &delay(2.9)),
         ("CUBIC, GEO, 3.75 MB: at most 0.64", &["paths", "GEO-3.75MB", CAREFUL], &slow_down(1.5)),
@@ -160,6 +170,12 @@ fn rule_is_broken_by_what_it_forbids() {
         ("nothing-saved: nothing jumps", &["nothing-saved", "GEO", CAREFUL], &jump),
         ("nothing-saved: at most", &["nothing-saved", "GEO", CAREFUL], &slow_down(1.011)),
         ("live: Careful Resume is slower", &["live", "P14", CAREFUL], &slow_down(4.0)),
+        ("node: visits take no longer", &["node", "GEO", CAREFUL_START], &slow_down_all(2.0)),
+        ("node: at most one visit of", &["node", "LEO", CAREFUL_START], &slow_down_all(4.0)),
+        ("node: at most one jump of fifty", &["node", "5G", CAREFUL_START], &|o| {
+            o.flows.iter_mut().for_each(|flow| flow.phases[2].1 = "safe_retreat".into());
+        }),
+        ("node: the path drops", &["node", "cable", CAREFUL_START], &drop_bytes),
         ("steady: slow start loses at most", &["steady", "default", "slow-start"], &drop(0.25)),
         ("steady: Careful Resume loses at most", &["steady", "default", CAREFUL], &drop(0.08)),
         ("jittery: Careful Resume loses at most", &["jittery", "default", CAREFUL], &drop(0.06)),
@@ -343,10 +359,11 @@ fn scenario_files_cover_what_was_published() {
     has("buffers", "path.buffer_bdp=0.25");
     has("buffers", "path.buffer_bdp=4");
     has("overshoot", "flow.slow_start_exit=none");
-    assert!(of("fairness").runs >= 40);
+    assert!(of("fairness").runs >= 50);
     for file in &files {
         // Each random path is a draw of its own: intervals are over paths.
-        assert!(file.runs >= 20 || file.stem.starts_with("random"), "{}", file.stem);
+        let draws = file.scenarios[0].parameters.contains_key("draw");
+        assert!(file.runs >= 20 || draws, "{}", file.stem);
         for named in &file.scenarios {
             assert!(named.scenario.path.longest_jitter_ms() >= 0.5, "{} {}", file.stem, named.name);
         }

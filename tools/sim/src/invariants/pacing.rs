@@ -54,6 +54,11 @@ impl PacingRule {
         }
     }
 
+    /// Adds what may leave at once when a packet was late by as much.
+    pub fn late(self, late: Duration) -> Self {
+        Self { batch_bytes: self.batch_bytes + self.rate_bytes_per_s * late.as_secs_f64(), ..self }
+    }
+
     /// Notes how many probe timeouts this connection has had.
     pub fn on_probe_timeouts(&mut self, probe_timeouts: usize) {
         let new = probe_timeouts.saturating_sub(self.probe_timeouts);
@@ -101,6 +106,14 @@ mod tests {
     fn batches_at_the_rate_are_right() {
         let batches = (0..100).flat_map(|batch| [2000 * batch; 2]);
         assert_eq!(send(&mut rule(), batches), None);
+    }
+
+    #[test]
+    fn late_packet_leaves_with_those_after_it() {
+        let late = Duration::from_millis(5);
+        assert_eq!(send(&mut rule(), [0, 0, 5000, 5000, 5000, 5000]), Some(Rule::Pacing));
+        assert_eq!(send(&mut rule().late(late), [0, 0, 5000, 5000, 5000, 5000]), None);
+        assert_eq!(send(&mut rule().late(late), [0; 9]), Some(Rule::Pacing));
     }
 
     #[test]

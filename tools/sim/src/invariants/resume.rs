@@ -41,6 +41,7 @@ pub struct Observation {
 pub struct ResumeRules {
     packet_bytes: usize,
     max_jump: usize,
+    release_late: Duration,
     /// Saved window that it was given for the jump.
     saved_cwnd: Option<u64>,
     /// Before the last event.
@@ -59,6 +60,7 @@ impl ResumeRules {
         Self {
             packet_bytes,
             max_jump,
+            release_late: Duration::ZERO,
             saved_cwnd: None,
             window_before: usize::MAX,
             unvalidated: None,
@@ -67,6 +69,11 @@ impl ResumeRules {
             pipe: None,
             pacing: None,
         }
+    }
+
+    /// Lets packets leave up to this much later than they may, and together with those after them.
+    pub fn with_release_late(self, release_late: Duration) -> Self {
+        Self { release_late, ..self }
     }
 
     /// Notes that the connection was given saved parameters.
@@ -139,9 +146,11 @@ impl ResumeRules {
             return Ok(());
         }
         let (packet_bytes, timeouts) = (self.packet_bytes, seen.probe_timeouts);
+        let late = self.release_late;
         self.pacing
             .get_or_insert_with(|| {
                 PacingRule::new(jump_cwnd, seen.min_rtt, packet_bytes, timeouts, seen.now)
+                    .late(late)
             })
             .on_probe_timeouts(timeouts);
         Ok(())

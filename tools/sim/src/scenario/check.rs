@@ -8,12 +8,14 @@ use quiche::slow_start::SlowStartExit;
 use super::Change;
 use super::Flow;
 use super::Handover;
+use super::Mode;
 use super::Pareto;
 use super::Path;
 use super::Queue;
 use super::Scenario;
 use super::Segments;
 use super::Swing;
+use super::INITIAL_WINDOW_PACKETS;
 
 /// Condition on a number.
 #[derive(Clone, Copy)]
@@ -195,11 +197,22 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
     let Flow { object_bytes, object_bdp, total_bdp, .. } = flow;
     let name = &flow.name;
     let sizes = [object_bytes.map(|b| b as f64), *object_bdp, *total_bdp];
-    match sizes.iter().flatten().count() {
+    match sizes.iter().flatten().count() + usize::from(flow.page.is_some()) {
         1 => {}
-        0 => bail!("{name} has no size: say one of object_bytes, object_bdp, total_bdp"),
-        _ => bail!("{name} has several sizes: say one of object_bytes, object_bdp, total_bdp"),
+        0 => bail!("{name} has no size: say one of object_bytes, object_bdp, total_bdp, page"),
+        _ => {
+            bail!("{name} has several sizes: say one of object_bytes, object_bdp, total_bdp, page")
+        }
     }
+    ensure!(
+        flow.page.is_none() || flow.size_pareto.is_none(),
+        "{name}.size_pareto and {name}.page: a flow has one of them"
+    );
+    ensure!(
+        flow.initial_window_packets == INITIAL_WINDOW_PACKETS || flow.mode == Mode::SlowStart,
+        "{name}.initial_window_packets = {}: with Careful Resume it is {INITIAL_WINDOW_PACKETS} (RFC 9002, 7.2)",
+        flow.initial_window_packets
+    );
     if let Some(Pareto { shape, most }) = flow.size_pareto {
         let part = format!("{name}.size_pareto.");
         numbers(&part, &[("shape", Some(shape), Must::BePositive)])?;
@@ -242,6 +255,9 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
             ("share_from_ms", flow.share_from_ms, Must::NotBeNegative),
+            ("initial_window_packets", Some(flow.initial_window_packets as f64), Must::BePositive),
+            ("send_buffer_bytes", flow.send_buffer_bytes.map(|b| b as f64), Must::BePositive),
+            ("release_late_ms", Some(flow.release_late_ms), Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("clients", flow.clients.map(f64::from), Must::BePositive),
             ("arrivals_per_s", flow.arrivals_per_s, Must::BePositive),

@@ -23,10 +23,18 @@ use toml::Value;
 
 use super::check;
 use super::message;
+use super::named_files::NamedFiles;
+use super::pages;
 use super::random;
 use super::random::Draw;
-use super::traces::Traces;
+use super::tables::is_name;
+use super::tables::merge;
+use super::tables::table_of;
+use super::tables::NAME_RULE;
+use super::traces;
+use super::Page;
 use super::Scenario;
+use super::TraceFile;
 
 /// The most scenarios that one file may stand for.
 const SCENARIOS_MAX: usize = 100_000;
@@ -104,6 +112,12 @@ struct Axis {
     values: Vec<Value>,
 }
 
+/// Files that a scenario file names.
+struct Beside {
+    traces: NamedFiles<TraceFile>,
+    pages: NamedFiles<Page>,
+}
+
 /// Reads the file at `source`.
 ///
 /// # Errors
@@ -150,10 +164,10 @@ fn parts_of(source: &str, text: &str) -> anyhow::Result<File> {
     parts.extend(named_flows(flows)?);
 
     let mut scenarios = Vec::new();
-    let traces = Traces::of(source);
+    let beside = Beside { traces: NamedFiles::of(source), pages: NamedFiles::of(source) };
     for draw in &draws {
         for case in &cases {
-            scenarios.extend(of_case(parts.clone(), draw, case, &traces)?);
+            scenarios.extend(of_case(parts.clone(), draw, case, &beside)?);
             ensure!(
                 scenarios.len() <= SCENARIOS_MAX,
                 "more than {SCENARIOS_MAX} scenarios: shorten a list"
@@ -170,14 +184,14 @@ fn of_case(
     mut parts: Parts,
     draw: &Draw,
     case: &Case,
-    traces: &Traces,
+    beside: &Beside,
 ) -> anyhow::Result<Vec<Named>> {
     let mut parameters = draw.parameters();
     parameters.extend(case.name.as_ref().map(|name| ("case".to_owned(), name.as_str().into())));
     let mut expanded = || {
         override_parts(&mut parts, case.changes.clone())?;
         override_parts(&mut parts, draw.values.clone()).context("random")?;
-        expand(parts.clone(), &parameters, traces)
+        expand(parts.clone(), &parameters, beside)
     };
     match &case.name {
         Some(name) => expanded().with_context(|| format!("case {name}")),
@@ -202,14 +216,6 @@ fn take_cases(table: &mut Table) -> anyhow::Result<Vec<Case>> {
         named.push(Case { name: Some(name), changes: case });
     }
     Ok(named)
-}
-
-const NAME_RULE: &str = "a name is letters, digits, points, hyphens and underscores";
-
-/// Names are typed in a shell and separated by commas.
-fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    !name.is_empty() && name.chars().all(plain)
 }
 
 fn named_flows(flows: Value) -> anyhow::Result<Parts> {
@@ -244,22 +250,11 @@ fn override_parts(parts: &mut Parts, changes: Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn merge(into: &mut Table, changes: Table) {
-    for (key, value) in changes {
-        match (into.get_mut(&key), value) {
-            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new),
-            (_, value) => {
-                into.insert(key, value);
-            }
-        }
-    }
-}
-
 /// Returns every combination of the lists' values, the last key fastest.
 fn expand(
     parts: Parts,
     fixed: &Map<String, serde_json::Value>,
-    traces: &Traces,
+    beside: &Beside,
 ) -> anyhow::Result<Vec<Named>> {
     let mut axes = Vec::new();
     for (part, (name, table)) in parts.iter().enumerate() {
@@ -269,7 +264,7 @@ fn expand(
     let count = count.filter(|n| *n <= SCENARIOS_MAX);
     let count =
         count.with_context(|| format!("more than {SCENARIOS_MAX} scenarios: shorten a list"))?;
-    (0..count).map(|index| combination(&parts, &axes, index, fixed, traces)).collect()
+    (0..count).map(|index| combination(&parts, &axes, index, fixed, beside)).collect()
 }
 
 fn find_axes(
@@ -307,7 +302,7 @@ fn combination(
     axes: &[Axis],
     index: usize,
     fixed: &Map<String, serde_json::Value>,
-    traces: &Traces,
+    beside: &Beside,
 ) -> anyhow::Result<Named> {
     let mut parts = parts.clone();
     let mut parameters = fixed.clone();
@@ -327,7 +322,7 @@ fn combination(
         set(table, &axis.keys, value);
         parameters.insert(key, plain);
     }
-    let scenario = scenario_of(parts, traces)?;
+    let scenario = scenario_of(parts, beside)?;
     let say = |(key, value): (&String, &serde_json::Value)| match value {
         serde_json::Value::String(text) => format!("{key}={text}"),
         other => format!("{key}={other}"),
@@ -350,7 +345,7 @@ fn set(table: &mut Table, keys: &[String], value: Value) {
     }
 }
 
-fn scenario_of(parts: Parts, traces: &Traces) -> anyhow::Result<Scenario> {
+fn scenario_of(parts: Parts, beside: &Beside) -> anyhow::Result<Scenario> {
     /// The keys of a scenario that are in no table.
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -366,11 +361,12 @@ fn scenario_of(parts: Parts, traces: &Traces) -> anyhow::Result<Scenario> {
         bail!("a scenario has a path")
     };
     let Rest { deadline_s, visit_pause_s } = deserialize("", rest)?;
-    let trace = traces.take(&mut path)?;
+    let trace = traces::take(&beside.traces, &mut path)?;
     let path = super::Path { trace, ..deserialize("path", path)? };
     let mut flows = Vec::new();
-    for (name, table) in parts {
-        flows.push(deserialize::<super::Flow>(&name, table)?);
+    for (name, mut table) in parts {
+        let page = pages::take(&beside.pages, &name, &mut table)?;
+        flows.push(super::Flow { page, ..deserialize(&name, table)? });
     }
     let mut scenario = Scenario { path, flows, visit_pause_s, deadline_s };
     scenario.flows.retain(|flow| flow.count > 0);
@@ -394,13 +390,6 @@ fn deserialize<T: DeserializeOwned>(part: &str, table: Table) -> anyhow::Result<
             anyhow::anyhow!("{key}{}: {reason}{hint}", value.unwrap_or_default())
         })
     })
-}
-
-fn table_of(name: &str, value: Value) -> anyhow::Result<Table> {
-    match value {
-        Value::Table(table) => Ok(table),
-        other => bail!("{name} = {other}: must be a table, [{name}]"),
-    }
 }
 
 /// Describes a syntax error of the TOML, with its line.

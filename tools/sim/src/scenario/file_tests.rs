@@ -232,6 +232,20 @@ fn bad_file_is_one_line_with_key_and_value() {
             &format!("{RANDOM}extra.loss = {{ log = [1, 2] }}\n{PATH}{FLOW}"),
             "random: extra: no such part; there are path, flow",
         ),
+        (&format!("{RANDOM}kind = 1\n{PATH}{FLOW}"), "random.kind: write [[random.kind]] before each"),
+        (&format!("{RANDOM}[[random.kind]]\nshare = 1\n{PATH}{FLOW}"), "a [[random.kind]] has no name"),
+        (&format!("{RANDOM}[[random.kind]]\nname = \"a\"\n{PATH}{FLOW}"), "random.kind a.share: say a number"),
+        (
+            &format!("{RANDOM}[[random.kind]]\nname = \"a\"\nshare = 1\npath.loss = \"b\"\n{PATH}{FLOW}"),
+            "random.kind a.path.loss = \"b\": say a range",
+        ),
+        (
+            &format!("{PATH}[[flow]]\nmode = \"careful-resume\"\nobject_bdp = 1\ninitial_window_packets = 32\n"),
+            "flow.initial_window_packets = 32: with Careful Resume it is 10",
+        ),
+        (&format!("{PATH}{FLOW}page = \"a.har\"\n"), "flow.page = \"a.har\": cannot be read: "),
+        (&format!("{PATH}{FLOW}page = 1\n"), "flow.page = 1: must be the name of a HAR file"),
+        (&format!("{PATH}{FLOW}release_late_ms = -1\n"), "flow.release_late_ms = -1: must be 0 or more"),
         (&format!("{PATH}jitter_share = 1\n{FLOW}"), "path.jitter_share = 1: must be from 0 to less"),
         (&format!("{PATH}{FLOW}[[case]]\npath.rtt_ms = 1\n"), "a [[case]] has no name"),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a b\"\n"), "case.name = \"a b\": a name is letters"),
@@ -246,6 +260,53 @@ fn bad_file_is_one_line_with_key_and_value() {
         let error = parse_text(text).expect_err(text).to_string();
         assert!(error.contains(said), "{text}\nsays: {error}");
         assert!(error.starts_with("in dir/some.toml: ") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn kinds_are_drawn_by_their_shares_with_values_of_their_own() {
+    let text = format!(
+        "{}path.rate_mbps = {{ log = [1, 100] }}\n\
+         [[random.kind]]\nname = \"near\"\nshare = 3\npath.rtt_ms = {{ linear = [10, 20] }}\n\
+         [[random.kind]]\nname = \"far\"\nshare = 1\npath.rtt_ms = 600\npath.loss = 0.1\n{PATH}{FLOW}",
+        RANDOM.replace("40", "400")
+    );
+    let file = parse_text(&text).expect("a file that makes sense");
+    let (far, near): (Vec<&Named>, Vec<&Named>) =
+        file.scenarios.iter().partition(|named| named.parameters["kind"] == "far");
+    assert!((70..130).contains(&far.len()), "{}", far.len());
+    assert!(far.iter().all(|n| (n.scenario.path.rtt_ms, n.scenario.path.loss) == (600.0, 0.1)));
+    let is_near = |n: &&Named| (10.0..20.0).contains(&n.scenario.path.rtt_ms);
+    assert!(near.iter().all(is_near) && near[0].scenario.path.loss == 0.0);
+    let rates: std::collections::BTreeSet<u64> =
+        near.iter().map(|n| n.scenario.path.rate_mbps.to_bits()).collect();
+    assert!(rates.len() > near.len() * 9 / 10, "{}", rates.len());
+    assert!(far[0].name.contains(",kind=far,"), "{}", far[0].name);
+}
+
+#[test]
+fn page_is_read_beside_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let har =
+        r#"{"log": {"entries": [{"response": {"bodySize": 700}}, {"response": {"bodySize": 9}}]}}"#;
+    std::fs::write(folder.path().join("a.har"), har).expect("written");
+    let file = folder.path().join("mine.toml");
+    let text = |flow: &str| {
+        format!("title = \"t\"\nabout = \"a\"\n{PATH}[[flow]]\npage = \"a.har\"\n{flow}")
+    };
+    std::fs::write(&file, text("")).expect("written");
+    let read_file = || read(file.to_str().expect("UTF-8"));
+    let scenario = read_file().expect("a file that makes sense").scenarios.remove(0).scenario;
+    let page = scenario.flows[0].page.as_ref().expect("a page");
+    assert_eq!((&page.name[..], &page.objects[..]), ("a.har", &[700, 9][..]));
+    assert_eq!(scenario.flows[0].each_bytes(&scenario.path), 709);
+    for (key, said) in [
+        ("object_bdp = 1", "flow has several sizes"),
+        ("size_pareto = { shape = 1, most = 2 }", "flow.size_pareto and flow.page: a flow has one"),
+    ] {
+        std::fs::write(&file, text(key)).expect("written");
+        let error = read_file().expect_err(said).to_string();
+        assert!(error.contains(said), "{error}");
     }
 }
 

@@ -5,8 +5,11 @@
 mod check;
 pub mod file;
 mod message;
+mod named_files;
+mod pages;
 mod random;
 pub mod shipped;
+mod tables;
 mod traces;
 
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use quiche::slow_start::SlowStartExit;
 use serde::Deserialize;
 use serde::Serialize;
 
+pub use self::pages::Page;
 pub use self::traces::TraceFile;
 
 /// One simulation, complete but for its seed.
@@ -273,7 +277,7 @@ pub struct Flow {
     #[serde(default)]
     pub ecn: FlowEcn,
 
-    /// Exactly one of these three: the object's size in bytes; in
+    /// Exactly one of these three, or a `page`: the object's size in bytes; in
     /// bandwidth-delay products of the path (never less than 20 packets); or
     /// the size in bandwidth-delay products of what all `count` flows download
     /// together.
@@ -283,6 +287,15 @@ pub struct Flow {
     pub object_bdp: Option<f64>,
     #[serde(default)]
     pub total_bdp: Option<f64>,
+
+    /// It downloads the objects of a page, from the HAR file that a scenario file names: the
+    /// first one, and all others when it has that.
+    #[serde(
+        skip_deserializing,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "pages::serialize_name"
+    )]
+    pub page: Option<Arc<Page>>,
 
     /// Round-trip time beyond that of the path, in ms: the access link's delay.
     #[serde(default)]
@@ -337,6 +350,20 @@ pub struct Flow {
     /// How slow start goes on after a jump: `soft`, `ceiling` or `none`.
     #[serde(default, with = "after_jump_name")]
     pub after_jump: AfterJump,
+
+    /// The initial window, in packets. Other ones than 10 are for slow start, to compare with.
+    #[serde(default = "default::initial_window_packets")]
+    pub initial_window_packets: usize,
+
+    /// The server has at most so many bytes of the response that are not acknowledged, as with
+    /// `edge-server --send-buffer-max`; no limit when absent.
+    #[serde(default)]
+    pub send_buffer_bytes: Option<u64>,
+
+    /// A paced packet leaves up to this much later than at its release time, in ms, drawn from
+    /// the seed: timers of a busy host.
+    #[serde(default)]
+    pub release_late_ms: f64,
 
     /// The client's flow-control window in bytes; never a limit when absent.
     #[serde(default)]
@@ -436,6 +463,9 @@ impl Default for Saved {
 /// Payload bytes of a full packet.
 pub const PACKET_BYTES: u64 = 1350;
 
+/// Initial window of QUIC, in packets (RFC 9002, 7.2).
+pub const INITIAL_WINDOW_PACKETS: usize = 10;
+
 /// Minimum, in packets, of figures that are given in bandwidth-delay products.
 pub const PACKETS_MIN: u64 = 20;
 
@@ -454,11 +484,15 @@ impl Path {
 impl Flow {
     /// Returns the flow with an object of a size of its own.
     pub fn with_bytes(&self, bytes: u64) -> Self {
-        Self { object_bytes: Some(bytes), object_bdp: None, total_bdp: None, ..self.clone() }
+        let sized = Self { object_bytes: Some(bytes), ..self.clone() };
+        Self { object_bdp: None, total_bdp: None, page: None, ..sized }
     }
 
     /// Returns what each of the `count` flows downloads over `path`, in bytes.
     pub fn each_bytes(&self, path: &Path) -> u64 {
+        if let Some(page) = &self.page {
+            return page.objects.iter().sum();
+        }
         let of_bdp = |bdp: f64| (bdp * path.bdp_bytes()) as u64;
         let told = match (self.object_bytes, self.object_bdp, self.total_bdp) {
             (Some(bytes), ..) => return bytes,
@@ -512,6 +546,9 @@ mod default {
     }
     pub fn slow_start_exit() -> SlowStartExit {
         SlowStartExit::Queue
+    }
+    pub fn initial_window_packets() -> usize {
+        super::INITIAL_WINDOW_PACKETS
     }
     pub fn max_jump() -> usize {
         CarefulResumeConfig::default().max_jump

@@ -6,6 +6,9 @@
 //! the file, and replace those of the file and its cases. Every draw is a scenario of its
 //! own, or as many as the file's lists and cases make of it; a draw has the same values in
 //! all of them.
+//!
+//! Each `[[random.kind]]` has a `name`, a `share` of the draws on average, and values besides, of
+//! which some may be fixed: a mix of unlike paths.
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -14,6 +17,10 @@ use serde_json::Map;
 use toml::Table;
 use toml::Value;
 
+use super::tables::is_name;
+use super::tables::merge;
+use super::tables::table_of;
+use super::tables::NAME_RULE;
 use crate::random::Random;
 use crate::seeds::Purpose;
 
@@ -22,6 +29,8 @@ use crate::seeds::Purpose;
 pub struct Draw {
     /// From 1; none where the file has no `[random]`.
     pub number: Option<u64>,
+    /// Where the file has kinds.
+    pub kind: Option<String>,
     /// As a case sets them.
     pub values: Table,
 }
@@ -40,6 +49,7 @@ impl Draw {
     pub fn parameters(&self) -> Map<String, serde_json::Value> {
         let mut parameters = Map::new();
         parameters.extend(self.number.map(|number| ("draw".to_owned(), number.into())));
+        parameters.extend(self.kind.clone().map(|kind| ("kind".to_owned(), kind.into())));
         flatten("", &self.values, &mut parameters);
         parameters
     }
@@ -77,10 +87,18 @@ pub fn take_draws(file: &mut Table, draws_max: usize) -> anyhow::Result<Vec<Draw
         "random.draws = {draws}: name 1 to {draws_max}"
     );
     let seed = whole(&mut ranges, "seed")?;
-    ensure!(!ranges.is_empty(), "[random] draws nothing: say path.rate_mbps = {EXAMPLE}");
+    let kinds = take_kinds(&mut ranges)?;
+    let draws_some = !ranges.is_empty() || !kinds.is_empty();
+    ensure!(draws_some, "[random] draws nothing: say path.rate_mbps = {EXAMPLE}");
     let draw = |number| {
         let mut random = Random::new(seed, Purpose::Draw, number);
-        Ok(Draw { number: Some(number), values: drawn("random", &ranges, &mut random)? })
+        let kind = of_share(&kinds, &mut random);
+        let mut values = drawn("random", &ranges, false, &mut random)?;
+        if let Some(kind) = kind {
+            let part = format!("random.kind {}", kind.name);
+            merge(&mut values, drawn(&part, &kind.ranges, true, &mut random)?);
+        }
+        Ok(Draw { number: Some(number), kind: kind.map(|kind| kind.name.clone()), values })
     };
     (1..=draws).map(draw).collect()
 }
@@ -95,13 +113,63 @@ fn whole(table: &mut Table, key: &str) -> anyhow::Result<u64> {
     number.with_context(|| format!("random.{key} = {value}: must be a whole number, not negative"))
 }
 
-/// Returns a value of each range, in the order of the file.
-fn drawn(part: &str, ranges: &Table, random: &mut Random) -> anyhow::Result<Table> {
+/// A kind of draws.
+struct Kind {
+    name: String,
+    share: f64,
+    ranges: Table,
+}
+
+fn take_kinds(random: &mut Table) -> anyhow::Result<Vec<Kind>> {
+    let Some(kinds) = random.remove("kind") else { return Ok(Vec::new()) };
+    let Value::Array(kinds) = kinds else {
+        bail!("random.kind: write [[random.kind]] before each")
+    };
+    let kind = |value: Value| {
+        let mut ranges = table_of("[random.kind]", value)?;
+        let name = match ranges.remove("name") {
+            Some(Value::String(name)) if is_name(&name) => name,
+            Some(other) => bail!("random.kind.name = {other}: {NAME_RULE}"),
+            None => bail!("a [[random.kind]] has no name: say name = \"…\""),
+        };
+        let share = ranges.remove("share").as_ref().and_then(number);
+        let share = share.filter(|share| *share > 0.0 && share.is_finite());
+        let share =
+            share.with_context(|| format!("random.kind {name}.share: say a number above 0"))?;
+        Ok(Kind { name, share, ranges })
+    };
+    kinds.into_iter().map(kind).collect()
+}
+
+/// Draws one of the kinds by their shares.
+fn of_share<'a>(kinds: &'a [Kind], random: &mut Random) -> Option<&'a Kind> {
+    let (last, others) = kinds.split_last()?;
+    let all: f64 = kinds.iter().map(|kind| kind.share).sum();
+    let mut at = random.uniform(0.0, all);
+    let below = |kind: &&Kind| {
+        at -= kind.share;
+        at < 0.0
+    };
+    Some(others.iter().find(below).unwrap_or(last))
+}
+
+/// Returns a value of each range, in the order of the file, and fixed values if they are allowed.
+fn drawn(
+    part: &str,
+    ranges: &Table,
+    may_be_fixed: bool,
+    random: &mut Random,
+) -> anyhow::Result<Table> {
     let mut values = Table::new();
     for (key, value) in ranges {
         let name = format!("{part}.{key}");
         let Value::Table(inner) = value else {
-            bail!("{name} = {value}: say a range, {EXAMPLE} or {{ linear = [0.25, 1] }}");
+            ensure!(
+                may_be_fixed && number(value).is_some(),
+                "{name} = {value}: say a range, {EXAMPLE} or {{ linear = [0.25, 1] }}"
+            );
+            values.insert(key.clone(), value.clone());
+            continue;
         };
         let value = match range(&name, inner)? {
             Some((Scale::Linear, low, high)) => random.uniform(low, high).into(),
@@ -109,7 +177,7 @@ fn drawn(part: &str, ranges: &Table, random: &mut Random) -> anyhow::Result<Tabl
             Some((Scale::Whole, low, high)) => {
                 (random.whole(low as u64, high as u64) as i64).into()
             }
-            None => drawn(&name, inner, random)?.into(),
+            None => drawn(&name, inner, may_be_fixed, random)?.into(),
         };
         values.insert(key.clone(), value);
     }

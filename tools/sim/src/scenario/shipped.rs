@@ -14,6 +14,7 @@ macro_rules! shipped {
 shipped!(
     "paths",
     "live",
+    "node",
     "nothing-saved",
     "grid",
     "objects",

@@ -1,6 +1,7 @@
-//! Client of a flow: one request and its response. Like edge-client, it acknowledges at once
-//! all packets that arrive together.
+//! Client of a flow: it requests an object, then the others of the page if there are any. Like
+//! edge-client, it acknowledges at once all packets that arrive together.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -28,10 +29,14 @@ const CHUNK_BYTES: usize = 256 << 10;
 pub struct Client {
     quic: quiche::Connection,
     http: Option<h3::Connection>,
-    stream: Option<u64>,
     info: RecvInfo,
     timer: Timer,
-    expected_bytes: u64,
+    /// Bytes of all objects that it requests, in order, and how many are requested and complete.
+    objects: Vec<u64>,
+    requested: usize,
+    finished: usize,
+    /// Bytes to come, by stream.
+    under_way: BTreeMap<u64, u64>,
     received_bytes: u64,
     /// Times at which the first and the last byte of the body arrived.
     pub first_byte: Option<Duration>,
@@ -58,20 +63,22 @@ impl Default for Scratch {
 }
 
 impl Client {
-    /// Creates a client that will request `expected_bytes`.
+    /// Creates a client that will request objects of so many bytes, the first one alone.
     pub fn new(
         quic: quiche::Connection,
         local: SocketAddr,
         peer: SocketAddr,
-        expected_bytes: u64,
+        objects: Vec<u64>,
     ) -> Self {
         Self {
             quic,
             http: None,
-            stream: None,
             info: RecvInfo { from: peer, to: local },
             timer: Timer::default(),
-            expected_bytes,
+            objects,
+            requested: 0,
+            finished: 0,
+            under_way: BTreeMap::new(),
             received_bytes: 0,
             first_byte: None,
             complete: None,
@@ -125,32 +132,56 @@ impl Client {
         if self.http.is_none() && self.quic.is_established() {
             self.http = Some(h3::Connection::with_transport(&mut self.quic, context.http)?);
         }
-        let Some(http) = &mut self.http else {
-            return Ok(());
-        };
-        if self.stream.is_none() {
+        self.request()?;
+        self.receive(context)?;
+        self.request()
+    }
+
+    /// Requests what is to be requested, as far as the server lets it.
+    fn request(&mut self) -> Result<(), h3::Error> {
+        let Some(http) = &mut self.http else { return Ok(()) };
+        let known = if self.finished == 0 { 1 } else { self.objects.len() };
+        while self.requested < known {
             match http.send_request(&mut self.quic, &request(), true) {
-                Ok(stream) => self.stream = Some(stream),
-                Err(h3::Error::StreamBlocked) => (),
+                Ok(stream) => {
+                    self.under_way.insert(stream, self.objects[self.requested]);
+                    self.requested += 1;
+                }
+                Err(
+                    h3::Error::StreamBlocked
+                    | h3::Error::TransportError(quiche::Error::StreamLimit),
+                ) => break,
                 Err(e) => return Err(e),
             }
         }
+        Ok(())
+    }
+
+    fn receive(&mut self, context: &mut ClientContext<'_>) -> Result<(), h3::Error> {
+        let Some(http) = &mut self.http else { return Ok(()) };
         loop {
             match http.poll(&mut self.quic) {
                 Ok((stream, h3::Event::Data)) => {
+                    let left = self.under_way.get_mut(&stream).ok_or(h3::Error::IdError)?;
                     while let Ok(count) =
                         http.recv_body(&mut self.quic, stream, &mut context.scratch.0)
                     {
                         self.first_byte.get_or_insert(context.now);
                         self.received_bytes += count as u64;
+                        let over = h3::Error::RequestIncomplete;
+                        *left = left.checked_sub(count as u64).ok_or(over)?;
                     }
                 }
                 Ok((_, h3::Event::Headers { list, .. })) => {
                     let right = list.iter().any(|h| h.name() == b":status" && h.value() == b"200");
                     debug_assert!(right, "{list:?}");
                 }
-                Ok((_, h3::Event::Finished)) if self.received_bytes == self.expected_bytes => {
-                    self.complete = Some(context.now);
+                Ok((stream, h3::Event::Finished)) if self.under_way.get(&stream) == Some(&0) => {
+                    self.under_way.remove(&stream);
+                    self.finished += 1;
+                    if self.finished == self.objects.len() {
+                        self.complete = Some(context.now);
+                    }
                 }
                 Ok((_, h3::Event::Finished | h3::Event::Reset(_))) => {
                     return Err(h3::Error::RequestIncomplete);
@@ -200,7 +231,8 @@ impl Client {
 
     /// Describes how much of the download has arrived.
     pub fn extent(&self) -> String {
-        format!("{} of {} bytes have arrived", self.received_bytes, self.expected_bytes)
+        let all: u64 = self.objects.iter().sum();
+        format!("{} of {all} bytes have arrived", self.received_bytes)
     }
 
     fn failure(&self, why: &str) -> Failure {

@@ -78,6 +78,7 @@ impl FlowRun {
         let (plan, client) = (self.plan, self.client?);
         let mut record = self.server?.record;
         record.end_rounds(client.complete?);
+        let object_bytes = plan.object_bytes();
         let since_start = |at: Duration| at.saturating_sub(plan.start);
         let at_ms = |at: Instant| ms(since_start(clock.since_start(at)));
         let change = |change: &PhaseChange| {
@@ -89,7 +90,7 @@ impl FlowRun {
             cc: plan.cc,
             mode: plan.mode,
             client: plan.is_visit.then_some(plan.client),
-            object_bytes: plan.object_bytes,
+            object_bytes,
             rtt_ms: ms(plan.rtt),
             start_ms: ms(plan.start),
             accepted_ms: ms(since_start(record.accepted)),

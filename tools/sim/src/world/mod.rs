@@ -36,6 +36,8 @@ use std::iter::repeat_n;
 use std::path::Path;
 use std::time::Duration;
 
+use rand_pcg::rand_core::SeedableRng;
+use rand_pcg::Pcg64;
 use report::provenance::Provenance;
 
 use self::client::Client;
@@ -260,7 +262,7 @@ impl<'a> World<'a> {
         if let Some(folder) = &self.folder {
             folder.log(&mut quic, "client", index)?;
         }
-        flow.client = Some(Client::new(quic, local, SERVER, flow.plan.object_bytes));
+        flow.client = Some(Client::new(quic, local, SERVER, flow.plan.objects.clone()));
         self.mark_ready(Host::Client(index));
         Ok(())
     }
@@ -294,7 +296,8 @@ impl<'a> World<'a> {
             folder.log(&mut quic, "server", index)?;
         }
         let now = self.clock.instant(self.now);
-        let mut server = Server::new(quic, SERVER, peer, &flow.plan, now, &self.store);
+        let lateness = Pcg64::seed_from_u64(seeds::derive(self.seed, Purpose::Late, index as u64));
+        let mut server = Server::new(quic, SERVER, peer, &flow.plan, now, &self.store, lateness);
         server.record.accepted = self.now;
         flow.server = Some(server);
         Ok(())

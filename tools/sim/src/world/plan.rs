@@ -46,7 +46,8 @@ pub struct FlowPlan {
     pub mode: Mode,
     /// None: neither end marks.
     pub ecn: Option<EcnConfig>,
-    pub object_bytes: u64,
+    /// Bytes of its objects: the first is requested at once, the others when it is complete.
+    pub objects: Vec<u64>,
     /// Without any queue or serialisation.
     pub rtt: Duration,
     /// Of the bottleneck and this RTT.
@@ -63,6 +64,9 @@ pub struct FlowPlan {
     pub slow_start_exit: SlowStartExit,
     pub max_jump: usize,
     pub after_jump: AfterJump,
+    pub initial_window_packets: usize,
+    pub send_buffer_bytes: Option<u64>,
+    pub release_late: Duration,
     pub client_window_bytes: Option<u64>,
     pub app_limit: Option<AppLimit>,
     /// Its subnet; flows of one subnet share saved parameters.
@@ -113,8 +117,10 @@ pub fn flows(scenario: &Scenario, seed: u64) -> anyhow::Result<Vec<FlowPlan>> {
                 plan.start += arrived;
             }
             if let Some(pareto) = &flow.size_pareto {
-                let bytes = plan.object_bytes as f64 * size_factor(pareto, seed, index);
-                plan.object_bytes = bytes.round() as u64;
+                let factor = size_factor(pareto, seed, index);
+                for bytes in &mut plan.objects {
+                    *bytes = (*bytes as f64 * factor).round() as u64;
+                }
             }
             plan.after = (flow.in_turn && context > 0).then(|| plans.len() - 1);
             plan.client = clients + client(flow, context, seed, index);
@@ -169,6 +175,13 @@ fn put_in_drawn_order(plans: &mut [FlowPlan], pause: Duration, seed: u64) {
     }
 }
 
+impl FlowPlan {
+    /// Returns the bytes of all its objects.
+    pub fn object_bytes(&self) -> u64 {
+        self.objects.iter().sum()
+    }
+}
+
 fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
     let extra_rtt = duration("extra_rtt_ms", flow.extra_rtt_ms / 1e3)?;
     let rtt = duration("rtt_ms", path.rtt_ms / 1e3)? + extra_rtt;
@@ -188,7 +201,7 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
             }
             FlowEcn::L4s => Some(EcnConfig { l4s: true, ..Default::default() }),
         },
-        object_bytes: object_bytes(path, flow)?,
+        objects: objects(path, flow)?,
         rtt,
         bdp_bytes: flow_bdp_bytes.round() as u64,
         access_delay: extra_rtt / 2,
@@ -203,6 +216,9 @@ fn one(path: &Path, flow: &Flow, subnet: usize) -> anyhow::Result<FlowPlan> {
         slow_start_exit: slow_start_exit(flow),
         max_jump: flow.max_jump,
         after_jump: flow.after_jump,
+        initial_window_packets: flow.initial_window_packets,
+        send_buffer_bytes: flow.send_buffer_bytes,
+        release_late: duration("release_late_ms", flow.release_late_ms / 1e3)?,
         client_window_bytes: flow.client_window_bytes,
         app_limit: app_limit(flow)?,
         subnet: u16::try_from(subnet).context("too many subnets")?,
@@ -240,16 +256,20 @@ fn slow_start_exit(flow: &Flow) -> SlowStartExit {
     }
 }
 
-fn object_bytes(path: &Path, flow: &Flow) -> anyhow::Result<u64> {
+fn objects(path: &Path, flow: &Flow) -> anyhow::Result<Vec<u64>> {
     let bdp_bytes = bdp_bytes(path.rate_mbps, duration("rtt_ms", path.rtt_ms / 1e3)?);
     let bytes_min = PACKETS_MIN * PACKET_BYTES_MAX as u64;
     let multiple = |factor: f64| ((factor * bdp_bytes).round() as u64).max(bytes_min);
-    match (flow.object_bytes, flow.object_bdp, flow.total_bdp) {
-        (Some(bytes), None, None) => Ok(bytes),
-        (None, Some(factor), None) => Ok(multiple(factor)),
-        (None, None, Some(total)) => Ok(multiple(total / f64::from(flow.count.max(1)))),
-        _ => bail!("needs exactly one of object_bytes, object_bdp and total_bdp"),
+    if let Some(page) = &flow.page {
+        return Ok(page.objects.clone());
     }
+    let bytes = match (flow.object_bytes, flow.object_bdp, flow.total_bdp) {
+        (Some(bytes), None, None) => bytes,
+        (None, Some(factor), None) => multiple(factor),
+        (None, None, Some(total)) => multiple(total / f64::from(flow.count.max(1))),
+        _ => bail!("needs exactly one of object_bytes, object_bdp, total_bdp and page"),
+    };
+    Ok(vec![bytes])
 }
 
 /// Returns the bandwidth-delay product, in bytes.
@@ -283,7 +303,7 @@ mod tests {
 
     fn bytes(size: &str) -> Vec<u64> {
         let flows = plans(&format!("[[flow]]\ncount = 2\n{size}"), 1);
-        flows.iter().map(|plan| plan.object_bytes).collect()
+        flows.iter().map(|plan| plan.object_bytes()).collect()
     }
 
     #[test]
@@ -378,7 +398,7 @@ mod tests {
     fn sizes_are_a_bounded_pareto_distribution() {
         let flow = "[[flow]]\nobject_bytes = 30_000\ncount = 2000\n\
                     size_pareto = { shape = 1.2, most = 1000 }";
-        let sizes: Vec<u64> = plans(flow, 1).iter().map(|plan| plan.object_bytes).collect();
+        let sizes: Vec<u64> = plans(flow, 1).iter().map(|plan| plan.object_bytes()).collect();
         assert!(sizes.iter().all(|bytes| (30_000..=30_000_000).contains(bytes)));
         // Twice the smallest size and more: a share of 2 to the power of -1.2.
         let large = sizes.iter().filter(|bytes| **bytes >= 60_000).count() as f64 / 2000.0;

@@ -88,7 +88,8 @@ impl Record {
             accepted: Duration::ZERO,
             rtt: plan.rtt,
             resumes,
-            rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump),
+            rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump)
+                .with_release_late(plan.release_late),
             window: 0,
             phase: if resumes { Phase::Reconnaissance } else { Phase::Normal },
             rounds: vec![],

@@ -87,7 +87,8 @@ impl Response {
         let sent_before = self.sent;
         let mut any = false;
         while !self.is_finished() && self.sent - sent_before < bytes_max {
-            match self.step(http, quic, now)? {
+            let left = bytes_max - (self.sent - sent_before);
+            match self.step(http, quic, left, now)? {
                 Step::Wrote => any = true,
                 Step::Blocked => return Ok(any),
                 Step::Finished => return Ok(true),
@@ -103,7 +104,13 @@ impl Response {
         Some(self.since + limit.next_piece(self.elapsed(now)) + Duration::from_nanos(1))
     }
 
-    fn is_finished(&self) -> bool {
+    /// Returns how many bytes of the body the transport has taken.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
+    /// Returns whether the transport has taken all of it.
+    pub fn is_finished(&self) -> bool {
         self.head.is_none() && self.sent == self.length
     }
 
@@ -122,6 +129,7 @@ impl Response {
         &mut self,
         http: &mut h3::Connection,
         quic: &mut quiche::Connection,
+        bytes_max: u64,
         now: Duration,
     ) -> Result<Step, h3::Error> {
         let capacity = quic.stream_capacity(self.stream)?;
@@ -143,7 +151,8 @@ impl Response {
             quic.stream_writable(self.stream, FRAME_HEADER_BYTES_MAX + 1)?;
             return Ok(self.short(capacity));
         }
-        let unsent_bytes = usize::try_from(self.unsent_bytes(now)).unwrap_or(usize::MAX);
+        let unsent_bytes = self.unsent_bytes(now).min(bytes_max);
+        let unsent_bytes = usize::try_from(unsent_bytes).unwrap_or(usize::MAX);
         let bytes = (capacity - FRAME_HEADER_BYTES_MAX).min(TURN_BYTES_MAX).min(unsent_bytes);
         let last = self.sent + bytes as u64 == self.length;
         if bytes == 0 && !last {

@@ -2,6 +2,7 @@
 //! transport has no room, sends until the next packet has to wait, and repeats until neither
 //! is possible; it keeps release times exactly.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
@@ -16,6 +17,7 @@ use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::ActivePath;
 use quiche::RecvInfo;
+use rand_pcg::Pcg64;
 
 use super::clock::Clock;
 use super::codepoint;
@@ -30,6 +32,7 @@ use super::response::Response;
 use super::store::SimulatedStore;
 use super::wire::Wire;
 use crate::scenario::Mode;
+use crate::seeds;
 
 quiche::stand_ins!();
 
@@ -45,7 +48,10 @@ const PACED_WRITE_BYTES_MAX: u64 = 256 << 10;
 pub struct Server {
     quic: quiche::Connection,
     http: Option<h3::Connection>,
-    response: Option<Response>,
+    /// Those that are not written whole, in the order of their requests.
+    responses: VecDeque<Response>,
+    /// Streams of all requests.
+    streams: Vec<u64>,
     info: RecvInfo,
     timer: Timer,
     lifecycle: ClaimLifecycle,
@@ -55,6 +61,8 @@ pub struct Server {
     release_time: Option<Duration>,
     /// When the application has more to send.
     next_data: Option<Duration>,
+    /// Draws by how much packets are late.
+    lateness: Pcg64,
     pub record: Record,
 }
 
@@ -78,6 +86,7 @@ impl Server {
         plan: &FlowPlan,
         now: Instant,
         store: &SimulatedStore,
+        lateness: Pcg64,
     ) -> Self {
         let mut lifecycle = ClaimLifecycle::new(now);
         let brought = store.carried.brought(plan.client, quiche::clock::wall_now());
@@ -94,7 +103,8 @@ impl Server {
         Self {
             quic,
             http: None,
-            response: None,
+            responses: VecDeque::new(),
+            streams: Vec::new(),
             info: RecvInfo { from: peer, to: local },
             timer: Timer::default(),
             lifecycle,
@@ -102,6 +112,7 @@ impl Server {
             ended: false,
             release_time: None,
             next_data: None,
+            lateness,
             record,
         }
     }
@@ -174,7 +185,7 @@ impl Server {
             self.lifecycle.on_activity();
         }
         self.next_data =
-            self.response.as_ref().and_then(|response| response.next_piece(context.now));
+            self.responses.front().and_then(|response| response.next_piece(context.now));
         self.set_timer(context);
         Ok(self.ended && !had_ended)
     }
@@ -199,10 +210,13 @@ impl Server {
         let mut any = false;
         loop {
             match http.poll(&mut self.quic) {
-                Ok((stream, h3::Event::Headers { .. })) if self.response.is_none() => {
+                Ok((stream, h3::Event::Headers { .. })) => {
                     any = true;
-                    let (length, limit) = (context.plan.object_bytes, context.plan.app_limit);
-                    self.response = Some(Response::new(stream, length, limit, context.now));
+                    let length = context.plan.objects.get(self.streams.len());
+                    let length = *length.ok_or(h3::Error::IdError)?;
+                    self.streams.push(stream);
+                    let limit = context.plan.app_limit;
+                    self.responses.push_back(Response::new(stream, length, limit, context.now));
                     self.record.on_request(context.now);
                 }
                 Ok(_) => any = true,
@@ -210,14 +224,24 @@ impl Server {
                 Err(e) => return Err(e),
             }
         }
-        let Some(response) = &mut self.response else {
-            return Ok(any);
-        };
-        let bytes_max = match context.plan.mode {
+        let mut bytes_max = match context.plan.mode {
             Mode::CarefulResume => PACED_WRITE_BYTES_MAX,
             Mode::SlowStart => u64::MAX,
         };
-        Ok(response.write(http, &mut self.quic, bytes_max, context.now)? || any)
+        if let Some(buffer) = context.plan.send_buffer_bytes {
+            let kept = self.streams.iter().map(|stream| self.quic.stream_unacknowledged(*stream));
+            bytes_max = bytes_max.min(buffer.saturating_sub(kept.sum()));
+        }
+        while let Some(response) = self.responses.front_mut() {
+            let before = response.sent_bytes();
+            any |= response.write(http, &mut self.quic, bytes_max, context.now)?;
+            bytes_max -= response.sent_bytes() - before;
+            if !response.is_finished() {
+                break;
+            }
+            self.responses.pop_front();
+        }
+        Ok(any)
     }
 
     /// Sends until nothing is left or the next packet is not due. Returns
@@ -227,7 +251,10 @@ impl Server {
         let mut any = false;
         loop {
             let release = self.quic.get_next_release_time().and_then(|at| at.time(instant));
-            self.release_time = release.map(|at| context.clock.since_start(at));
+            let late = context.plan.release_late;
+            self.release_time = release.map(|at| {
+                context.clock.since_start(at) + late.mul_f64(seeds::uniform(&mut self.lateness))
+            });
             if self.release_time.is_some() {
                 break;
             }
@@ -294,7 +321,7 @@ impl Server {
         if self.ended {
             return Ok(());
         }
-        let unsent_bytes = self.response.as_ref().map_or(0, |r| r.unsent_bytes(context.now));
+        let unsent_bytes = self.responses.iter().map(|r| r.unsent_bytes(context.now)).sum::<u64>();
         if unsent_bytes > INITIAL_WINDOW_BYTES {
             let action = self.lifecycle.on_data_queued(instant);
             self.act(action, context)?;

@@ -93,6 +93,7 @@ impl Settings {
             Controller::Reno => CongestionControlAlgorithm::Reno,
             Controller::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
         });
+        config.set_initial_congestion_window_packets(plan.initial_window_packets);
         config.set_slow_start_exit(plan.slow_start_exit)?;
         config.set_ecn(plan.ecn);
         quiche::accept(&ConnectionId::from_ref(id), None, local, peer, config)

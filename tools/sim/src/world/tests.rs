@@ -230,6 +230,56 @@ fn settings_of_a_flow_slow_it_down() {
 }
 
 #[test]
+fn larger_initial_window_saves_a_round_trip_or_two() {
+    let plain = first(&geo("slow-start", ""));
+    let larger = first(&geo("slow-start", "initial_window_packets = 32"));
+    let saved = (plain.ttlb_ms - larger.ttlb_ms) / 600.0;
+    assert!((1.4..2.0).contains(&saved), "{saved}");
+    assert_eq!(larger.bound_ms, None);
+}
+
+#[test]
+fn send_buffer_is_an_upper_limit_of_what_is_in_flight() {
+    let ttlb_ms = |flow: &str| first(&geo("careful-resume", flow)).ttlb_ms;
+    // A buffer a round trip: 3.75 MB are 37 of them.
+    let small = ttlb_ms("send_buffer_bytes = 100_000") / 600.0;
+    assert!((37.0..44.0).contains(&small), "{small}");
+    let large = ttlb_ms("send_buffer_bytes = 100_000_000");
+    assert!((large - ttlb_ms("")).abs() < 1.0, "{large}");
+}
+
+#[test]
+fn late_releases_delay_a_paced_download_without_loss() {
+    let of = |late: &str| first(&geo("careful-resume", late));
+    let (exact, late) = (of(""), of("release_late_ms = 8"));
+    assert!(late.ttlb_ms > exact.ttlb_ms, "{} {}", late.ttlb_ms, exact.ttlb_ms);
+    assert!(late.ttlb_ms < 1.1 * exact.ttlb_ms, "{} {}", late.ttlb_ms, exact.ttlb_ms);
+    assert_eq!(late.dropped_packets, 0);
+}
+
+#[test]
+fn objects_of_a_page_are_requested_when_the_first_one_is_complete() {
+    let page = |objects: &[u64]| {
+        let mut scenario = geo("slow-start", "");
+        let objects = objects.to_vec();
+        let page = crate::scenario::Page { name: "a.har".into(), objects };
+        scenario.flows[0].object_bytes = None;
+        scenario.flows[0].page = Some(std::sync::Arc::new(page));
+        first(&scenario)
+    };
+    let rtts = |flow: &FlowOutcome| flow.ttlb_ms / 600.0;
+    let (one, two) = (page(&[5_000]), page(&[5_000, 5_000]));
+    assert!((2.0..2.1).contains(&rtts(&one)), "{}", rtts(&one));
+    assert!((3.0..3.1).contains(&rtts(&two)), "{}", rtts(&two));
+    // More than the server lets the client request at a time.
+    let many = page(&[1_000; 400]);
+    assert_eq!(many.object_bytes, 400_000);
+    assert!((5.0..11.0).contains(&rtts(&many)), "{}", rtts(&many));
+    let sent = many.sent_packets * 1350;
+    assert!(sent > 400_000 && sent < 600_000, "{sent}");
+}
+
+#[test]
 fn handovers_interrupt_a_download() {
     let mut scenario = geo("slow-start", "slow_start_exit = 'none'");
     scenario.flows[0].object_bytes = Some(60_000_000);

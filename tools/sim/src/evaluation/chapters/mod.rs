@@ -15,6 +15,7 @@ mod groups;
 mod live;
 mod lossy;
 mod neighbours;
+mod node;
 mod nothing_saved;
 mod objects;
 mod overshoot;
@@ -38,6 +39,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
     match chapter.file.stem.as_str() {
         "paths" => paths::findings(chapter),
         "live" => live::findings(chapter),
+        "node" => node::findings(chapter),
         "nothing-saved" => nothing_saved::findings(chapter),
         "grid" => grid::findings(chapter),
         "objects" => objects::findings(chapter),
