@@ -259,12 +259,16 @@ impl Cli {
         self.direction(Direction::Down, self.first_rate(), self.seed)
     }
 
+    /// Returns the round-trip time at the start.
+    pub fn rtt(&self) -> Duration {
+        self.rtt.expect("from_args refuses a command line without")
+    }
+
     fn first_rate(&self) -> Rate {
         self.rate.expect("from_args refuses a command line without")
     }
 
     fn direction(&self, direction: Direction, rate: Rate, seed: u64) -> LinkConfig {
-        let rtt = self.rtt.expect("from_args refuses a command line without");
         let mut named_loss = PacketNumbers::default();
         for named in self.drop.iter().filter(|named| named.direction == direction) {
             named_loss.merge(&named.numbers);
@@ -279,14 +283,14 @@ impl Cli {
             policer: self.policer.filter(|_| direction == Direction::Down),
             named_loss,
             jitter: self.jitter,
-            seed,
-            changes: self.at.iter().map(|changes| self.change(direction, changes)).collect(),
-            period: self.path_trace.as_ref().and_then(PathTrace::period),
-            ..LinkConfig::new(rate, direction.delay(rtt), self.buffer)
             aggregation: match direction {
                 Direction::Up => Duration::ZERO,
                 Direction::Down => self.aggregation,
             },
+            seed,
+            changes: self.at.iter().map(|changes| self.change(direction, changes)).collect(),
+            period: self.path_trace.as_ref().and_then(PathTrace::period),
+            ..LinkConfig::new(rate, direction.delay(self.rtt()), self.buffer)
         }
     }
 
@@ -330,14 +334,14 @@ fn jitter(text: &str) -> Result<Duration, String> {
     ms(text).ok_or_else(|| format!("a jitter is 0 to {} ms", RTT_MAX.as_millis()))
 }
 
-fn ms(text: &str) -> Option<Duration> {
-    let ms: f64 = text.parse().unwrap_or(f64::NAN);
-    Duration::try_from_secs_f64(ms / 1e3).ok().filter(|time| *time <= RTT_MAX)
-}
 fn aggregation(text: &str) -> Result<Duration, String> {
     ms(text).ok_or_else(|| format!("an aggregation is 0 to {} ms", RTT_MAX.as_millis()))
 }
 
+fn ms(text: &str) -> Option<Duration> {
+    let ms: f64 = text.parse().unwrap_or(f64::NAN);
+    Duration::try_from_secs_f64(ms / 1e3).ok().filter(|time| *time <= RTT_MAX)
+}
 
 fn queue(text: &str) -> Result<Queueing, String> {
     Ok(Queueing::Shared(match text {
@@ -559,11 +563,11 @@ mod tests {
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
+            ("--aggregation x", "--aggregation", "0 to 60000 ms"),
             ("--queue red", "'red'", "drop-tail, codel, fq-codel, pie or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),
             ("--ecn bleach", "'bleach'", "pass, clear, ect1, ce or drop"),
-            ("--aggregation x", "--aggregation", "0 to 60000 ms"),
             ("--ecn left:clear", "'left:clear'", "as in up:clear"),
             ("--at 5:rate=1", "--at", "5s"),
             ("--ack-thinning 0", "--ack-thinning", "1 (all acknowledgements pass) or more"),
