@@ -54,7 +54,13 @@ pub struct LinkConfig {
     /// this time, the largest draws prevail, and the mean is above the half.
     pub jitter: Duration,
 
-    /// Seed of the random loss, and of the jitter. The same seed loses and
+    /// Time from one grant of the medium to the next: packets whose last bit has left wait for a
+    /// grant, and those that have gathered arrive together. They take up no room in the buffer. The
+    /// first grant is drawn from the seed, within this time of the caller's origin. Packets pass at
+    /// once when it is 0.
+    pub aggregation: Duration,
+
+    /// Seed of the random loss, of the jitter, and of the first grant. The same seed loses and
     /// delays the same packets, counted in the order in which they are offered.
     pub seed: u64,
 
@@ -108,6 +114,7 @@ impl LinkConfig {
             policer: None,
             named_loss: PacketNumbers::default(),
             jitter: Duration::ZERO,
+            aggregation: Duration::ZERO,
             seed: 0,
             changes: Vec::new(),
             changes_from: Duration::ZERO,

@@ -19,7 +19,9 @@
 //!    that have waited for longer than its threshold;
 //! 7. the transmitter, which sends one packet after the other at the link's
 //!    rate;
-//! 8. the propagation delay, and jitter, which keeps the order.
+//! 8. aggregation, if it is set: a packet that the transmitter has sent waits for the medium's next
+//!    grant, and those that have gathered arrive together;
+//! 9. the propagation delay, and jitter, which keeps the order.
 //!
 //! A link with two queues, DualPI2, is a [`DualQueueLink`], and one with a queue for each flow,
 //! FQ-CoDel, a [`FairQueueLink`]: there, the order of packets depends on those that come later.
@@ -34,6 +36,7 @@
 //!
 //! [`Duration`]: std::time::Duration
 
+mod aggregation;
 mod burst;
 mod codel;
 mod config;

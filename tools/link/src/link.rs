@@ -1,5 +1,6 @@
 //! Link: a packet and a time in, a verdict out.
 
+use crate::aggregation::Aggregation;
 use crate::burst::GilbertElliott;
 use crate::config::LinkConfig;
 use crate::decision::Decision;
@@ -95,7 +96,8 @@ pub struct Link {
     bucket: Option<TokenBucket>,
     jitter: Jitter,
     transmitter: Transmitter,
-    /// Asked about the time when a packet's last bit leaves.
+    aggregation: Aggregation,
+    /// Asked about the time when a packet's last bit leaves, or its grant comes.
     delay_ns: Timeline<u64>,
     discipline: Discipline,
     waiting: VecDeque<Waiting>,
@@ -131,6 +133,7 @@ impl Link {
             bucket: config.policer.map(TokenBucket::new),
             jitter: Jitter::new(config.jitter, config.seed),
             transmitter: Transmitter::new(rate.since(from)),
+            aggregation: Aggregation::new(config.aggregation, config.seed),
             delay_ns: delay_ns.since(from),
             discipline: Discipline::new(config.queue, config.seed),
             waiting: VecDeque::new(),
@@ -268,9 +271,10 @@ impl Link {
     /// Returns when a packet arrives that came at `came_ns` and is next.
     pub(crate) fn transmit(&mut self, came_ns: u64, packet: Packet, jitter_ns: u64) -> Duration {
         let last_bit_ns = self.transmitter.send(came_ns, packet.size_bytes);
-        let delay_ns = self.delay_ns.at(last_bit_ns).saturating_add(jitter_ns);
+        let left_ns = self.aggregation.next_grant_ns(last_bit_ns);
+        let delay_ns = self.delay_ns.at(left_ns).saturating_add(jitter_ns);
         // Neither jitter nor a shorter delay changes the order.
-        self.last_delivery_ns = self.last_delivery_ns.max(last_bit_ns.saturating_add(delay_ns));
+        self.last_delivery_ns = self.last_delivery_ns.max(left_ns.saturating_add(delay_ns));
         Duration::from_nanos(self.last_delivery_ns)
     }
 

@@ -281,6 +281,29 @@ fn jitter_of_each_packet_follows_from_the_seed() {
     assert!((1.7..2.3).contains(&mean_ms), "{mean_ms}");
 }
 
+#[test]
+fn aggregated_packets_arrive_together_at_grants() {
+    let aggregation = 10 * MS;
+    let arrivals = |seed| -> Vec<Duration> {
+        let mut link = Link::new(LinkConfig { aggregation, seed, ..config(MS, 1 << 30) }).unwrap();
+        // 1 ms each, one after the other.
+        let offer = |_| match link.offer(Duration::ZERO, packet(1_000)) {
+            Verdict::Delivered { at, .. } => at,
+            Verdict::Dropped(reason) => panic!("{reason:?}"),
+        };
+        (0..100).map(offer).collect()
+    };
+    assert_eq!(arrivals(1), arrivals(1));
+    assert_ne!(arrivals(1), arrivals(2));
+    let arrived = arrivals(3);
+    let mut grants = arrived.clone();
+    grants.dedup();
+    assert!(grants.windows(2).all(|pair| pair[1] - pair[0] == aggregation), "{grants:?}");
+    for bunch in &grants[1..grants.len() - 1] {
+        assert_eq!(arrived.iter().filter(|at| *at == bunch).count(), 10);
+    }
+}
+
 /// The link of a trace whose rates alone change it.
 fn traced(name: &str, text: &str) -> Link {
     let trace = PathTrace::parse(name, text).unwrap();

@@ -114,6 +114,12 @@ pub struct Download {
     /// the machine was measured, not the path.
     #[serde(default)]
     pub overrun_packets: Option<u64>,
+    /// What 1 % of the packets exceeded by which they left the emulated link later than its model says,
+    /// and what they may exceed: above, the machine was measured, too.
+    #[serde(default)]
+    pub late_ms: Option<f64>,
+    #[serde(default)]
+    pub late_limit_ms: Option<f64>,
     /// Which one it is of a series of visits, from 1.
     #[serde(default)]
     pub visit: Option<u32>,
@@ -132,9 +138,19 @@ pub struct Download {
 }
 
 impl Download {
-    /// Returns whether this machine lost packets, so that the figures are not the path's.
-    pub fn is_overrun(&self) -> bool {
-        self.overrun_packets.is_some_and(|packets| packets > 0)
+    /// Returns whether this machine lost or delayed packets, so that the figures are not the path's.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbance().is_some()
+    }
+
+    /// Returns what this machine did to the packets.
+    pub fn disturbance(&self) -> Option<String> {
+        if let Some(packets) = self.overrun_packets.filter(|packets| *packets > 0) {
+            return Some(format!("lost {packets} packets"));
+        }
+        let (late_ms, limit_ms) = self.late_ms.zip(self.late_limit_ms)?;
+        (late_ms > limit_ms)
+            .then(|| format!("delayed 1 % of the packets by more than {late_ms:.1} ms"))
     }
 
     /// Returns whether it may jump: its path can be known.

@@ -166,6 +166,9 @@ pub fn random_scenario(seed: u64) -> Scenario {
     }
     let mut flows = flows;
     mark(&mut Random::new(seed, Purpose::Scenario, 1), &mut path, &mut flows);
+    let bunches =
+        Random::new(seed, Purpose::Scenario, 2).maybe(0.2, |random| random.log(0.5, 30.0));
+    path.aggregation_ms = bunches.map_or(0.0, round);
     Scenario { path, flows, visit_pause_s: None, deadline_s: DEADLINE_S }
 }
 
@@ -227,6 +230,7 @@ fn path(random: &mut Random, rate_mbps: f64, rtt_ms: f64) -> Path {
             .maybe(0.4, |random| round(rtt_ms * random.log(0.001, 0.5)))
             .unwrap_or(0.0),
         jitter_share: 0.0,
+        aggregation_ms: 0.0,
         ack_thinning: random.maybe(0.3, |random| random.whole(2, 20)).unwrap_or(1) as u32,
         changes: vec![],
         swing: None,
@@ -470,6 +474,7 @@ mod tests {
                 "HyStart++",
                 some(|s| s.flows.iter().any(|f| f.slow_start_exit == SlowStartExit::HyStart)),
             ),
+            ("aggregation", some(|s| s.path.aggregation_ms > 0.0)),
             ("a slow path", some(|s| s.path.rate_mbps < 2.0)),
             ("a fast path", some(|s| s.path.rate_mbps > 200.0)),
         ] {

@@ -142,7 +142,7 @@ fn speed_test(
     };
     let downloads = runner::run(&plan, programs, &Arc::new(AtomicBool::new(false)))?;
     let times = |is_wanted: &dyn Fn(&Download) -> bool| -> Vec<f64> {
-        downloads.iter().filter(|d| is_wanted(d) && !d.is_overrun()).map(|d| d.ttlb_ms).collect()
+        downloads.iter().filter(|d| is_wanted(d) && !d.is_disturbed()).map(|d| d.ttlb_ms).collect()
     };
     let resumed = times(&|d| d.mode == Mode::CarefulResume);
     let slow = times(&|d| d.mode == Mode::Visit && d.visit == Some(1));

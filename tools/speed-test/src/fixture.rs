@@ -33,6 +33,8 @@ pub fn download(mode: Mode, run: u32, ttlb_ms: f64) -> Download {
         saved_rtt_ms: resumed.then_some(50.3),
         jump_lost_packets: resumed.then_some(0),
         overrun_packets: Some(0),
+        late_ms: None,
+        late_limit_ms: None,
         visit: None,
         qlog: None,
         seed: None,

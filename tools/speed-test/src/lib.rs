@@ -5,7 +5,9 @@
 //! The reporting half ([`summary`], [`verdict`], [`page`]) knows only the JSON
 //! lines and the server's qlog files, from any server.
 
+pub mod about;
 pub mod client_report;
+pub mod emulator_report;
 #[cfg(test)]
 mod fixture;
 pub mod keep;

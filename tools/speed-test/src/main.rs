@@ -14,6 +14,7 @@ use command_line::Program;
 use report::provenance::makers;
 use report::record::write_json_lines;
 use report::record::Download;
+use speed_test::about::about;
 use speed_test::keep::prune_qlogs;
 use speed_test::page;
 use speed_test::page::heading::Heading;
@@ -160,7 +161,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
                 early_data: args.early_data,
                 results: args.out.clone(),
             };
-            (runner::run(&plan, &programs, &stop)?, runner::about(&plan))
+            (runner::run(&plan, &programs, &stop)?, about(&plan))
         }
     };
     if !args.keep_qlogs {

@@ -85,6 +85,8 @@ fn record(url: &str, mode: Mode, run: u32, report: &ClientReport) -> Download {
         saved_rtt_ms: None,
         jump_lost_packets: None,
         overrun_packets: None,
+        late_ms: None,
+        late_limit_ms: None,
         visit: None,
         qlog: None,
         seed: None,

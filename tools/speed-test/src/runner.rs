@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use anyhow::Context;
-use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::client_report::ClientReport;
+use crate::emulator_report::EmulatorReport;
 use crate::path::PathSpec;
 use crate::process::Programs;
 use crate::process::Running;
@@ -37,8 +37,8 @@ const CLIENT: &str = "127.77.1.1";
 
 /// Downloads of the object from a store that was empty at first, and the most repetitions
 /// of these: the first of each are slow.
-const VISITS: u32 = 3;
-const VISIT_RUNS_MAX: u32 = 3;
+pub const VISITS: u32 = 3;
+pub const VISIT_RUNS_MAX: u32 = 3;
 
 /// The servers' secret, which protects nothing here.
 const SECRET: &str = "5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
@@ -98,8 +98,9 @@ pub fn run(
         progress.begin(&step.title());
         let download =
             step.undisturbed(plan, programs, scratch, stop).with_context(|| step.title())?;
-        let lost = if download.is_overrun() { " (this machine lost packets)" } else { "" };
-        let line = format!("{}: {:.0} ms{lost}", step.title(), download.ttlb_ms);
+        let disturbed = download.disturbance();
+        let disturbed = disturbed.map_or(String::new(), |what| format!(" (this machine {what})"));
+        let line = format!("{}: {:.0} ms{disturbed}", step.title(), download.ttlb_ms);
         progress.done(step.weight_ms(), &line);
         downloads.push(download);
     }
@@ -225,8 +226,8 @@ impl Step<'_> {
         }
     }
 
-    /// Downloads once, and a second time if this machine lost packets during the
-    /// first: such a download measures the machine. What the first one recorded
+    /// Downloads once, and a second time if this machine lost or delayed packets during
+    /// the first: such a download measures the machine. What the first one recorded
     /// in the store is undone.
     fn undisturbed(
         &self,
@@ -237,7 +238,7 @@ impl Step<'_> {
     ) -> anyhow::Result<Download> {
         let saved = scratch.saved_stores()?;
         let download = self.download(plan, programs, scratch, stop)?;
-        if !download.is_overrun() {
+        if !download.is_disturbed() {
             return Ok(download);
         }
         scratch.restore_stores(&saved)?;
@@ -283,7 +284,9 @@ impl Step<'_> {
         let totals = emulator.stop_anyhow()?;
 
         let mut download = self.record(plan, &report);
-        download.overrun_packets = overrun_packets(&totals);
+        if let Some(report) = EmulatorReport::parse(&totals) {
+            report.describe(&mut download);
+        }
         if !self.pristine {
             let file = only_log(&logs)?;
             self.add_log(&mut download, &qlog::read(&file)?);
@@ -353,6 +356,8 @@ impl Step<'_> {
             saved_rtt_ms: None,
             jump_lost_packets: None,
             overrun_packets: None,
+            late_ms: None,
+            late_limit_ms: None,
             visit: self.visit,
             qlog: None,
             seed: Some(EMULATOR_SEED),
@@ -391,62 +396,6 @@ impl Step<'_> {
         download.saved_rtt_ms = log.saved.and_then(|s| s.rtt_ms);
         download.jump_lost_packets = log.jump_lost_packets(self.path.rtt_ms);
     }
-}
-
-/// The part of the emulator's summary that is about this machine.
-#[derive(Deserialize)]
-struct EmulatorTotals {
-    up: LaneTotals,
-    down: LaneTotals,
-}
-
-#[derive(Deserialize)]
-struct LaneTotals {
-    overrun_packets: u64,
-}
-
-/// Returns how many packets the system dropped before the link saw them; None if the
-/// emulator does not tell.
-fn overrun_packets(totals: &str) -> Option<u64> {
-    let totals: EmulatorTotals = serde_json::from_str(totals.lines().next_back()?).ok()?;
-    Some(totals.up.overrun_packets + totals.down.overrun_packets)
-}
-
-/// Returns the page's notes on the measurement.
-pub fn about(plan: &Plan) -> Vec<String> {
-    let mut about = vec![
-        format!(
-            "Downloads of each file over HTTP/3: {runs} with slow start and {runs} with Careful Resume \
-             (RFC 9959), through a link emulator with the path's rate, RTT and a drop-tail buffer of \
-             one bandwidth-delay product (BDP). Congestion control: {cc}.",
-            runs = plan.runs,
-            cc = plan.cc
-        ),
-        "Every download has a server, an emulator and a client process of its own. For Careful \
-         Resume, a first connection downloaded at least 10 BDP and its path state was saved; \
-         before each later connection the server was restarted and found that state on disk."
-            .into(),
-        format!(
-            "Visits from an empty store are {VISITS} connections, each with a server of its own, that \
-             download the file one after the other from a store that is empty at first; {} such \
-             series a path.",
-            plan.runs.min(VISIT_RUNS_MAX)
-        ),
-    ];
-    if plan.early_data {
-        about.push(
-            "\u{201c}With early data\u{201d}, the client had the token and the session of an earlier \
-             connection, and its request was in its first packets (0-RTT)."
-                .into(),
-        );
-    }
-    if plan.pristine_server.is_some() {
-        about.push(format!(
-            "\u{201c}{PRISTINE}\u{201d} is another server, run in turn with ours; its log was \
-             not read."
-        ));
-    }
-    about
 }
 
 fn log_folder(plan: &Plan, path: &PathSpec) -> PathBuf {

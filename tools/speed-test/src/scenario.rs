@@ -144,6 +144,9 @@ fn link_options(source: &str, path: &scenario::Path) -> anyhow::Result<Vec<Strin
     if path.longest_jitter_ms() > 0.0 {
         add("--jitter", path.longest_jitter_ms().to_string());
     }
+    if path.aggregation_ms > 0.0 {
+        add("--aggregation", path.aggregation_ms.to_string());
+    }
     if path.ack_thinning > 1 {
         add("--ack-thinning", path.ack_thinning.to_string());
     }
@@ -181,7 +184,7 @@ mod tests {
     fn path_of_a_scenario_becomes_options_of_link_emulator() {
         let paths = read_text(
             "[path]\nrate_mbps = [20, 50]\nrtt_ms = 40\nbuffer_bdp = 2\nup_rate_mbps = 5\nloss = 0.01\n\
-             jitter_ms = 3\nack_thinning = 4\nqueue = \"fq-codel\"\n\
+             jitter_ms = 3\naggregation_ms = 4\nack_thinning = 4\nqueue = \"fq-codel\"\n\
              [[path.change]]\nat_ms = 500\nrate_mbps = 0\n[[path.change]]\nat_ms = 700\nrate_mbps = 9\n\
              [[flow]]\nmode = [\"slow-start\", \"careful-resume\"]\nobject_bdp = 4\n",
         )
@@ -193,8 +196,8 @@ mod tests {
         assert_eq!((first.buffer_bytes(), first.is_steady), (200_000, false));
         assert_eq!(
             first.link_options.join(" "),
-            "--rate-up 5 --queue fq-codel --loss 0.01 --jitter 3 --ack-thinning 4 --at 500ms:rate=0 \
-             --at 700ms:rate=9"
+            "--rate-up 5 --queue fq-codel --loss 0.01 --jitter 3 --aggregation 4 --ack-thinning 4 \
+             --at 500ms:rate=0 --at 700ms:rate=9"
         );
         assert!(first.option().ends_with("mine.toml"), "{}", first.option());
     }

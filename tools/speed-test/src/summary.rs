@@ -201,12 +201,13 @@ pub fn text_table(groups: &[Group]) -> String {
             if let Some(lost) = row.jump_lost_packets {
                 let _ = writeln!(out, "  {label}: packets lost after the jump: {lost}");
             }
-            let overrun = row.runs.iter().filter(|d| d.is_overrun()).count();
-            if overrun > 0 {
+            let disturbed = row.runs.iter().filter(|d| d.is_disturbed()).count();
+            if disturbed > 0 {
                 let runs = row.runs.len();
                 let _ = writeln!(
                     out,
-                    "  {label}: in {overrun} of {runs} runs this machine, not the path, lost packets"
+                    "  {label}: in {disturbed} of {runs} runs this machine, not the path, lost or delayed \
+                     packets"
                 );
             }
         }

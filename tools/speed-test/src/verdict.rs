@@ -31,7 +31,7 @@ pub fn failures(downloads: &[Download]) -> Vec<String> {
         let who = d.title();
         rules(d).into_iter().map(move |why| format!("{who}: {why}")).collect::<Vec<_>>()
     };
-    let judged = downloads.iter().filter(|d| !d.is_overrun()).flat_map(broken);
+    let judged = downloads.iter().filter(|d| !d.is_disturbed()).flat_map(broken);
     judged.chain(unjudged(downloads)).chain(slow_visits(downloads)).collect()
 }
 
@@ -53,19 +53,19 @@ fn slow_visits(downloads: &[Download]) -> Vec<String> {
         })
     };
     let undisturbed: Vec<Download> =
-        downloads.iter().filter(|d| !d.is_overrun() && !d.varies).cloned().collect();
+        downloads.iter().filter(|d| !d.is_disturbed() && !d.varies).cloned().collect();
     groups(&undisturbed).iter().filter_map(late).collect()
 }
 
 /// Kinds of downloads of which none could be checked, one line each.
 fn unjudged(downloads: &[Download]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for d in downloads.iter().filter(|d| d.is_overrun()) {
+    for d in downloads.iter().filter(|d| d.is_disturbed()) {
         let same = |o: &&Download| {
             (&o.path, o.mode, &o.server, o.visit) == (&d.path, d.mode, &d.server, d.visit)
         };
-        let line = format!("{}, {}: this machine lost packets in every run", d.path, d.kind());
-        if downloads.iter().filter(same).all(Download::is_overrun) && !lines.contains(&line) {
+        let line = format!("{}, {}: this machine disturbed every run", d.path, d.kind());
+        if downloads.iter().filter(same).all(Download::is_disturbed) && !lines.contains(&line) {
             lines.push(line);
         }
     }
@@ -75,11 +75,12 @@ fn unjudged(downloads: &[Download]) -> Vec<String> {
 /// Returns the downloads that measured this machine instead of the path, one line each.
 pub fn notes(downloads: &[Download]) -> Vec<String> {
     let note = |d: &Download| {
-        let packets = d.overrun_packets.filter(|&packets| packets > 0)?;
+        let what = d.disturbance()?;
         let mut note = format!(
-            "{}: this machine, not the path, lost {packets} packets, so it was not checked; leave \
-             the machine more CPU time, or raise net.core.rmem_max",
-            d.title()
+            "{}: this machine, not the path, {what}, so it was not checked; leave the machine more CPU \
+             time{}",
+            d.title(),
+            if d.overrun_packets > Some(0) { ", or raise net.core.rmem_max" } else { "" }
         );
         let broken = rules(d);
         if !broken.is_empty() {
@@ -215,14 +216,22 @@ mod tests {
         d.jump_lost_packets = Some(7);
         assert_eq!(notes(std::slice::from_ref(&d)), [""; 0]);
 
-        d.overrun_packets = Some(70);
+        d.late_limit_ms = Some(2.5);
         let undisturbed = download(Mode::CarefulResume, 1, 291.0);
-        assert_eq!(failures(&[d.clone(), undisturbed]), [""; 0]);
-        let notes = notes(&[d]);
-        assert_eq!(notes.len(), 1);
-        for part in ["Careful Resume, run 2", "lost 70 packets", "7 packets were lost within"] {
-            assert!(notes[0].contains(part), "{part} in {}", notes[0]);
+        for (overrun_packets, late_ms, told) in [
+            (Some(70), Some(9.0), ["lost 70 packets", "rmem_max"]),
+            (None, Some(2.6), ["delayed 1 % of the packets by more than 2.6 ms", "CPU time"]),
+        ] {
+            let d = Download { overrun_packets, late_ms, ..d.clone() };
+            assert_eq!(failures(&[d.clone(), undisturbed.clone()]), [""; 0]);
+            let notes = notes(&[d]);
+            assert_eq!(notes.len(), 1);
+            for part in ["Careful Resume, run 2", "7 packets were lost within", told[0], told[1]] {
+                assert!(notes[0].contains(part), "{part} in {}", notes[0]);
+            }
         }
+        d.late_ms = Some(2.5);
+        assert_eq!(notes(&[d]), [""; 0]);
     }
 
     #[test]
@@ -233,7 +242,7 @@ mod tests {
         }
         let failures = failures(&all);
         assert_eq!(failures.len(), 1, "{failures:?}");
-        assert!(failures[0].contains("in every run"), "{failures:?}");
+        assert!(failures[0].contains("disturbed every run"), "{failures:?}");
     }
 
     #[test]

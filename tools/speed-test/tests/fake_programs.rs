@@ -50,13 +50,15 @@ fn install(folder: &Path, name: &str, script: &str) {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
-/// Lost packets of its own during the second and third connection, which are the
-/// first slow start and its repetition, and during the fourth.
+/// Lost packets of its own, or delayed them by 2.6 ms, during the second and third connection, which
+/// are the first slow start and its repetition, and during the fourth.
 const BUSY_EMULATOR: &str = r#"
 echo run >> "$HERE/runs"
 lost=0
-case $(wc -l < "$HERE/runs" | tr -d ' ') in 2|3|4) lost=9 ;; esac
-trap 'echo "{\"up\":{\"overrun_packets\":0},\"down\":{\"overrun_packets\":$lost}}"; exit 0' TERM
+late=50
+case $(wc -l < "$HERE/runs" | tr -d ' ') in 2|3|4) DISTURBED ;; esac
+lateness="\"late_us_p99\":$late,\"late_us_limit\":2500"
+trap 'echo "{\"up\":{\"overrun_packets\":0},\"down\":{\"overrun_packets\":$lost,$lateness}}"; exit 0' TERM
 echo "link-emulator: listening on 127.0.0.1:4002" >&2
 while :; do sleep 0.02; done
 "#;
@@ -144,15 +146,20 @@ fn results_have_figures_of_client_and_log() {
 
 #[test]
 fn disturbed_download_is_repeated_once() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let all = measure_through(dir.path(), BUSY_EMULATOR, CLIENT).expect("measured");
-    let lost: Vec<_> = all.iter().map(|d| d.overrun_packets).collect();
-    // First, slow start (twice disturbed), Careful Resume (once), and the rest.
-    assert_eq!(lost, [0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0].map(Some));
-    let runs = fs::read_to_string(dir.path().join("runs")).expect("runs");
-    assert_eq!(runs.lines().count(), 11 + 2);
-    let notes = notes(&all);
-    assert!(notes.len() == 1 && notes[0].contains("slow start, run 1"), "{notes:?}");
+    for disturbed in ["lost=9", "late=2600"] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let emulator = BUSY_EMULATOR.replace("DISTURBED", disturbed);
+        let all = measure_through(dir.path(), &emulator, CLIENT).expect("measured");
+        let seen: Vec<_> = all.iter().map(Download::is_disturbed).collect();
+        // First, slow start (twice disturbed), Careful Resume (once), and the rest.
+        let expected: Vec<_> = (0..11).map(|step| step == 1).collect();
+        assert_eq!(seen, expected, "{disturbed}");
+        assert_eq!(all[0].late_ms, Some(0.05));
+        let runs = fs::read_to_string(dir.path().join("runs")).expect("runs");
+        assert_eq!(runs.lines().count(), 11 + 2);
+        let notes = notes(&all);
+        assert!(notes.len() == 1 && notes[0].contains("slow start, run 1"), "{notes:?}");
+    }
 }
 
 #[test]

@@ -395,8 +395,36 @@ fn overruns_are_counted_and_reported() {
     let overrun = up["overrun_packets"].as_u64().unwrap();
     assert!(overrun > 0);
     assert_eq!(up["offered_packets"].as_u64().unwrap() + overrun, sent_packets);
-    assert_eq!(stopped.stderr.lines().count(), 1);
-    assert!(stopped.stderr.contains(&format!("lost {overrun} packets")), "{}", stopped.stderr);
+    let told =
+        stopped.stderr.lines().filter(|line| line.contains(&format!("lost {overrun} packets")));
+    assert_eq!(told.count(), 1, "{}", stopped.stderr);
+}
+
+/// Packets that wait in a socket for a tenth of a second are late, however fast the emulator then is.
+#[test]
+fn late_packets_are_reported_meanwhile_and_at_the_end() {
+    let server = bind("127.0.0.1:0");
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 40");
+    let client = client("127.0.0.1:0", &emulator);
+    // Longer than a second in all, after which the emulator looks again.
+    for _ in 0..24 {
+        emulator.signal(Signal::STOP);
+        (0..100).for_each(|_| assert_eq!(client.send(&[0; 100]).unwrap(), 100));
+        std::thread::sleep(Duration::from_millis(100));
+        emulator.signal(Signal::CONT);
+        (0..100).for_each(|_| assert_eq!(receive(&server).0.len(), 100));
+    }
+    let stopped = emulator.stop(Signal::TERM);
+    let up = &stopped.summary["up"];
+    assert_eq!(up["late_us_limit"], 2_000.0);
+    assert!(up["late_us_p99"].as_f64() > Some(70_000.0), "{up}");
+    assert_eq!(stopped.summary["down"]["late_us_p99"], 0.0);
+    let lines: Vec<&str> = stopped.stderr.lines().collect();
+    let [meanwhile, at_the_end] = lines[..] else { panic!("{lines:?}") };
+    let limit = "left more than 2.0 ms late; lower --rate";
+    assert!(meanwhile.contains("cannot keep up") && meanwhile.contains(limit), "{meanwhile}");
+    let told = "this machine, not the link, delayed packets: 1 % left more than ";
+    assert!(at_the_end.contains(told) && at_the_end.contains("lower --rate"), "{at_the_end}");
 }
 
 #[test]

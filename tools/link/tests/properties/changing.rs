@@ -121,6 +121,29 @@ proptest! {
         prop_assert_eq!(verdicts(&LinkConfig { changes, ..config }, &arrivals), unchanged);
     }
 
+    /// A packet waits for less than the time between two grants, arrives at one, and nothing else
+    /// changes: neither the order, nor what is dropped.
+    #[test]
+    fn aggregation_delays_until_the_next_grant_in_order(
+        config in configs(), changes in changes(), period in jitters(), arrivals in arrivals(),
+    ) {
+        let steady = LinkConfig { delay: Duration::ZERO, changes: rate_only(changes), ..config };
+        let aggregation = period + Duration::from_nanos(1);
+        let bunched = LinkConfig { aggregation, ..steady.clone() };
+        let (mut last, mut phase) = (Duration::ZERO, None);
+        for (without, with) in verdicts(&steady, &arrivals).iter().zip(verdicts(&bunched, &arrivals)) {
+            match (delivery(without), delivery(&with)) {
+                (Some(without), Some(with)) => {
+                    prop_assert!((without..without + aggregation).contains(&with) && with >= last);
+                    let of_grant = with.as_nanos() % aggregation.as_nanos();
+                    prop_assert_eq!(*phase.get_or_insert(of_grant), of_grant);
+                    last = with;
+                }
+                _ => prop_assert_eq!(*without, with),
+            }
+        }
+    }
+
     /// Jitter delays by no more than its maximum, keeps the order, and changes
     /// nothing else.
     #[test]

@@ -74,6 +74,7 @@ fn path(path: &Path) -> anyhow::Result<()> {
             ("loss", Some(path.loss), Must::BeShare),
             ("jitter_ms", Some(path.jitter_ms), Must::NotBeNegative),
             ("jitter_share", Some(path.jitter_share), Must::BeShare),
+            ("aggregation_ms", Some(path.aggregation_ms), Must::NotBeNegative),
             ("ack_thinning", Some(path.ack_thinning.into()), Must::BePositive),
             ("mark_above_ms", path.mark_above_ms, Must::BePositive),
         ],

@@ -247,6 +247,7 @@ fn bad_file_is_one_line_with_key_and_value() {
         (&format!("{PATH}{FLOW}page = 1\n"), "flow.page = 1: must be the name of a HAR file"),
         (&format!("{PATH}{FLOW}release_late_ms = -1\n"), "flow.release_late_ms = -1: must be 0 or more"),
         (&format!("{PATH}jitter_share = 1\n{FLOW}"), "path.jitter_share = 1: must be from 0 to less"),
+        (&format!("{PATH}aggregation_ms = -1\n{FLOW}"), "path.aggregation_ms = -1: must be 0 or more"),
         (&format!("{PATH}{FLOW}[[case]]\npath.rtt_ms = 1\n"), "a [[case]] has no name"),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a b\"\n"), "case.name = \"a b\": a name is letters"),
         (&format!("{PATH}{FLOW}[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n"), "two cases are named a"),

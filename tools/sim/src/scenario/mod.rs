@@ -98,6 +98,11 @@ pub struct Path {
     #[serde(default)]
     pub jitter_share: f64,
 
+    /// Packets towards the clients wait for a grant of the medium after their transmission, one in
+    /// so many ms from a phase drawn from the seed, and arrive together; 0 is none.
+    #[serde(default)]
+    pub aggregation_ms: f64,
+
     /// Only each n-th ACK passes on the way to the server, with all that it says.
     #[serde(default = "default::ack_thinning")]
     pub ack_thinning: u32,

@@ -269,6 +269,7 @@ fn down_config(path: &Path, seed: u64) -> anyhow::Result<LinkConfig> {
     config.burst = path.burst.map(|Burst { enter, leave, loss }| BurstLoss { enter, leave, loss });
     config.policer = path.policer.as_ref().map(policer).transpose()?;
     config.jitter = plan::duration("jitter_ms", path.longest_jitter_ms() / 1e3)?;
+    config.aggregation = plan::duration("aggregation_ms", path.aggregation_ms / 1e3)?;
     config.queue = match path.queue {
         scenario::Queue::DropTail | scenario::Queue::Dualpi2 | scenario::Queue::FqCodel => {
             Queue::DropTail
@@ -441,6 +442,21 @@ mod tests {
         let mut network = network("loss = 1", "");
         assert_eq!(down(&mut network, Duration::ZERO), None);
         assert!(network.carry_up(Duration::ZERO, PACKET).is_some());
+    }
+
+    #[test]
+    fn aggregation_applies_towards_clients_alone() {
+        for queue in ["", "queue = \"dualpi2\"", "queue = \"fq-codel\""] {
+            let mut bunching = network(&format!("aggregation_ms = 8\n{queue}"), "");
+            let arrived: Vec<_> = (0..40).map(|ms| arrivals(&mut bunching, ms)).collect();
+            let mut grants_ms: Vec<f64> = arrived.iter().map(|(down_ms, _)| *down_ms).collect();
+            grants_ms.dedup();
+            let gaps = grants_ms.windows(2).map(|pair| (pair[1] - pair[0]).round());
+            assert_eq!(gaps.collect::<Vec<_>>(), vec![8.0; grants_ms.len() - 1], "{queue}");
+            assert_eq!(grants_ms.len().clamp(5, 6), grants_ms.len(), "{queue}");
+            let up: Vec<f64> = arrived.iter().map(|(_, up_ms)| *up_ms).collect();
+            assert_eq!(up, (51..91).map(f64::from).collect::<Vec<_>>(), "{queue}");
+        }
     }
 
     #[test]

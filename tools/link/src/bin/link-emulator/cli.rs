@@ -66,6 +66,12 @@ pub struct Cli {
     #[arg(long, value_name = "MS", default_value = "0", value_parser = jitter)]
     pub jitter: Duration,
 
+    /// Time from one grant of the medium to the next, in ms: packets to the clients wait for a
+    /// grant after their transmission, and those that have gathered arrive together, as with
+    /// aggregated Wi-Fi frames or the scheduler of a mobile network
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = aggregation)]
+    pub aggregation: Duration,
+
     /// Buffer of each direction, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(..=BUFFER_BYTES_MAX))]
     pub buffer: u64,
@@ -129,7 +135,7 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value = "1", value_parser = one_of)]
     pub ack_thinning: NonZeroU32,
 
-    /// Seed of random loss and jitter
+    /// Seed of random loss, of jitter, and of the first grant of --aggregation
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
@@ -253,12 +259,16 @@ impl Cli {
         self.direction(Direction::Down, self.first_rate(), self.seed)
     }
 
+    /// Returns the round-trip time at the start.
+    pub fn rtt(&self) -> Duration {
+        self.rtt.expect("from_args refuses a command line without")
+    }
+
     fn first_rate(&self) -> Rate {
         self.rate.expect("from_args refuses a command line without")
     }
 
     fn direction(&self, direction: Direction, rate: Rate, seed: u64) -> LinkConfig {
-        let rtt = self.rtt.expect("from_args refuses a command line without");
         let mut named_loss = PacketNumbers::default();
         for named in self.drop.iter().filter(|named| named.direction == direction) {
             named_loss.merge(&named.numbers);
@@ -273,10 +283,14 @@ impl Cli {
             policer: self.policer.filter(|_| direction == Direction::Down),
             named_loss,
             jitter: self.jitter,
+            aggregation: match direction {
+                Direction::Up => Duration::ZERO,
+                Direction::Down => self.aggregation,
+            },
             seed,
             changes: self.at.iter().map(|changes| self.change(direction, changes)).collect(),
             period: self.path_trace.as_ref().and_then(PathTrace::period),
-            ..LinkConfig::new(rate, direction.delay(rtt), self.buffer)
+            ..LinkConfig::new(rate, direction.delay(self.rtt()), self.buffer)
         }
     }
 
@@ -318,6 +332,10 @@ pub fn rtt(text: &str) -> Result<Duration, String> {
 
 fn jitter(text: &str) -> Result<Duration, String> {
     ms(text).ok_or_else(|| format!("a jitter is 0 to {} ms", RTT_MAX.as_millis()))
+}
+
+fn aggregation(text: &str) -> Result<Duration, String> {
+    ms(text).ok_or_else(|| format!("an aggregation is 0 to {} ms", RTT_MAX.as_millis()))
 }
 
 fn ms(text: &str) -> Option<Duration> {
@@ -497,8 +515,10 @@ mod tests {
     }
 
     #[test]
-    fn bursts_apply_to_both_directions_and_policer_to_one() {
-        let cli = parse("--burst-loss 0.01,0.25,1 --policer 10,50000").unwrap();
+    fn bursts_apply_to_both_directions_policer_and_aggregation_to_one() {
+        let cli = parse("--burst-loss 0.01,0.25,1 --policer 10,50000 --aggregation 4").unwrap();
+        let four_ms = Duration::from_millis(4);
+        assert_eq!((cli.up().aggregation, cli.down().aggregation), (Duration::ZERO, four_ms));
         let burst = Some(BurstLoss { enter: 0.01, leave: 0.25, loss: 1.0 });
         assert_eq!((cli.up().burst, cli.down().burst), (burst, burst));
         let rate = Rate::from_mbit_per_s(10.0).unwrap();
@@ -543,6 +563,7 @@ mod tests {
             ("--mtu 0", "--mtu", "1.."),
             ("--idle 0", "--idle", "0.1"),
             ("--jitter 60001", "--jitter", "0 to 60000 ms"),
+            ("--aggregation x", "--aggregation", "0 to 60000 ms"),
             ("--queue red", "'red'", "drop-tail, codel, fq-codel, pie or step:MS"),
             ("--queue step", "'step'", "step:MS with 0 to 60000 ms"),
             ("--queue step:-1", "'step:-1'", "as in step:5"),

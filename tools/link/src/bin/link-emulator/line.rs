@@ -3,6 +3,7 @@
 //! Owns the payloads between the model's verdict and the send. Bounded by the
 //! link: what is here waits in its buffer or travels at its rate for its delay.
 
+use crate::lateness::Lateness;
 use link::Ecn;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,11 +12,13 @@ use std::time::Duration;
 const BATCH_BYTES_MAX: usize = 65_507;
 
 /// A first-in, first-out line of packets that are due at known times.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DelayLine {
     entries: VecDeque<Entry>,
     /// The payloads, one after the other.
     bytes: VecDeque<u8>,
+    /// By how much the packets that have left were late.
+    pub lateness: Lateness,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +38,15 @@ pub struct Batch {
     pub packets: u32,
     /// Size of each payload but the last, in bytes.
     pub segment_bytes: usize,
-    /// By how much the packets are late, together.
-    pub late_sum: Duration,
-    /// By how much the first one is late.
-    pub late_max: Duration,
 }
 
 impl DelayLine {
+    /// Creates an empty line, of whose packets 1 % may be later than `late_limit`.
+    pub fn new(late_limit: Duration) -> Self {
+        let lateness = Lateness::new(late_limit);
+        Self { entries: VecDeque::new(), bytes: VecDeque::new(), lateness }
+    }
+
     /// Appends a packet, which must not be due before the one in front of it.
     pub fn push(&mut self, due: Duration, client: usize, ecn: Ecn, payload: &[u8]) {
         debug_assert!(self.entries.back().is_none_or(|last| last.due <= due));
@@ -73,8 +78,6 @@ impl DelayLine {
             ecn: first.ecn,
             packets: 0,
             segment_bytes: first.size_bytes,
-            late_sum: Duration::ZERO,
-            late_max: now - first.due,
         };
         let mut batch_bytes = 0;
         while let Some(&entry) = self.entries.front() {
@@ -87,7 +90,7 @@ impl DelayLine {
                 break;
             }
             batch.packets += 1;
-            batch.late_sum += now - entry.due;
+            self.lateness.record(now - entry.due);
             batch_bytes += entry.size_bytes;
             self.entries.pop_front();
             if entry.size_bytes < first.size_bytes || entry.size_bytes == 0 {
@@ -116,7 +119,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1);
 
     fn line(packets: &[(usize, &str)]) -> DelayLine {
-        let mut line = DelayLine::default();
+        let mut line = DelayLine::new(NOW);
         for (client, payload) in packets {
             line.push(NOW, *client, Ecn::NotEct, payload.as_bytes());
         }
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn batch_has_one_ecn_codepoint() {
-        let mut line = DelayLine::default();
+        let mut line = DelayLine::new(NOW);
         for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ect0, Ecn::NotEct, Ecn::Ect1] {
             line.push(NOW, 1, ecn, b"a");
         }
@@ -192,13 +195,14 @@ mod tests {
     #[test]
     fn packet_leaves_when_it_is_due() {
         let ns = Duration::from_nanos(1);
-        let mut line = DelayLine::default();
+        let mut line = DelayLine::new(NOW);
         let mut contents = Vec::new();
         line.push(NOW, 1, Ecn::NotEct, b"a");
         line.push(NOW + 10 * ns, 1, Ecn::NotEct, b"b");
         assert_eq!(line.take_due(NOW - ns, 64, &mut contents), None);
         let batch = line.take_due(NOW + 4 * ns, 64, &mut contents).unwrap();
-        assert_eq!((batch.packets, batch.late_sum, batch.late_max), (1, 4 * ns, 4 * ns));
+        let late = (line.lateness.mean(), line.lateness.max());
+        assert_eq!((batch.packets, late), (1, (4 * ns, 4 * ns)));
         assert_eq!(line.next_due(), Some(NOW + 10 * ns));
     }
 }

@@ -9,6 +9,7 @@ mod cli;
 mod clients;
 mod clock;
 mod lane;
+mod lateness;
 mod line;
 mod notices;
 mod overruns;
@@ -22,6 +23,7 @@ use crate::cli::Cli;
 use crate::cli::PROGRAM;
 use crate::clients::Clients;
 use crate::lane::Lane;
+use crate::notices::LATE_WAY_OUT;
 use crate::poller::Poller;
 use crate::relay::Relay;
 use crate::trace::Trace;
@@ -54,7 +56,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let poller = Poller::new()?;
     let clients = Clients::new(cli.to, cli.idle, cli.ack_thinning);
     let origin = clock::now();
-    let lane = |config| Lane::new(cli.queue, config, origin);
+    let lane = |config| Lane::new(cli.queue, config, origin, cli.rtt());
     let (up, down) = (lane(cli.up())?, lane(cli.down())?);
     let trace = cli.trace.as_deref().map(|path| Trace::create(path, origin)).transpose()?;
     let relay = Relay::new(listen, poller, clients, up, down, trace)?;
@@ -67,6 +69,14 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             "this machine, not the link, lost {} packets (it is too busy, or net.core.rmem_max too \
              small)",
             summary.overrun_packets()
+        ));
+    }
+    if let Some(lane) = summary.too_late() {
+        PROGRAM.say(format_args!(
+            "this machine, not the link, delayed packets: 1 % left more than {:.1} ms late, where {:.1} \
+             ms are tolerable; {LATE_WAY_OUT}",
+            lane.late_us_p99 / 1e3,
+            lane.late_us_limit / 1e3
         ));
     }
     trace.map_or(Ok(()), Trace::finish)

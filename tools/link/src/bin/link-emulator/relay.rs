@@ -39,6 +39,9 @@ use udp_batch::GROUPS_MAX;
 /// two or three of them at 500 Mbit/s.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 
+/// Time between two looks at whether packets leave in time.
+const LATENESS_EVERY: Duration = Duration::from_secs(1);
+
 /// Most bytes taken in per turn and direction before what is due is sent.
 const TURN_BYTES_MAX: usize = 4 << 20;
 
@@ -132,6 +135,7 @@ impl Relay {
         let mut ready = Vec::new();
         let mut wake = None;
         let mut next_sweep = Duration::ZERO;
+        let mut next_look = Duration::ZERO;
         loop {
             self.poller.wait(wake, &mut ready)?;
             if ready.contains(&Ready::Stop) {
@@ -149,6 +153,10 @@ impl Relay {
             if now >= next_sweep {
                 self.traffic.clients.forget_idle(now);
                 next_sweep = now + self.traffic.clients.sweep_interval().unwrap_or_default();
+            }
+            if now >= next_look {
+                self.traffic.look_at_lateness();
+                next_look = now + LATENESS_EVERY;
             }
             wake = self.next_wake(next_sweep);
         }
@@ -230,6 +238,12 @@ impl Summary {
     /// Returns how many packets this machine lost, outside of the model.
     pub fn overrun_packets(&self) -> u64 {
         self.up.overrun_packets + self.down.overrun_packets
+    }
+
+    /// Returns the direction that was later, if it was too late.
+    pub fn too_late(&self) -> Option<&LaneStats> {
+        let late = [&self.up, &self.down].into_iter().filter(|lane| lane.is_too_late());
+        late.max_by(|a, b| a.late_us_p99.total_cmp(&b.late_us_p99))
     }
 }
 
@@ -322,6 +336,16 @@ impl Traffic {
             client.in_flight_packets += u64::from(verdict.is_none_or(is_on_its_way));
             if let (Some(trace), Some(verdict)) = (&mut self.trace, verdict) {
                 trace.record(record("down", arrival, client, packet, verdict));
+            }
+        }
+    }
+
+    /// Warns if packets have left too late since the last look.
+    fn look_at_lateness(&mut self) {
+        for lane in [&mut self.up, &mut self.down] {
+            let lateness = lane.lateness();
+            if lateness.was_over() {
+                self.notices.late(lateness.limit());
             }
         }
     }
