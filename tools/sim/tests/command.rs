@@ -117,7 +117,10 @@ fn report_of_some_chapters_is_refused_in_one_line() {
         sim(&format!("report --evaluation {} --out {}", results.display(), page.display()));
     let said = text(&result.stderr);
     assert_eq!(result.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("sim: no results of live, node, nothing-saved, grid, objects, "), "{said}");
+    assert!(
+        said.starts_with("sim: no results of live, node, nothing-saved, grid, objects, "),
+        "{said}"
+    );
     assert!(said.ends_with(": the report needs the results of sim run --all\n"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }

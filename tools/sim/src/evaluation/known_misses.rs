@@ -47,7 +47,7 @@ const KNOWN_MISSES: &[(&str, &str)] = &[
     ),
     (
         "P5, GEO: conditions are found",
-        "the medians of 60 seeds are within 5 %, and the interval of one reaches just beyond 10 %: jitter \
+        "the medians of 60 seeds are within 5 %, and the interval of one reaches beyond 10 %: jitter \
          of more than half a round trip spreads the times.",
     ),
     (
