@@ -214,7 +214,7 @@ fuzz: setup quiche ## Coverage-guided fuzzing of packets, requests, configuratio
 fuzz-sim: build ## Run random scenarios, which must complete and violate no invariant; CASES=10000, at most TIME=1800 seconds
 	target/release/sim fuzz --cases $(or $(CASES),10000) --time $(or $(TIME),1800)
 
-check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood, load and gain (hours)
+check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Plant faults and mutants, check each fix alone, fuzz each target for a minute, compare debug with release builds and the fork's datagrams with the release's, and run the benchmarks of emulator, pacing, store, flood, load, gain and validity (hours)
 	@sh scripts/sim-repeats.sh $(LOCKED)
 	@sh scripts/fuzz.sh
 	@TIP=all COUNT=1500 sh scripts/same-packets.sh
@@ -255,6 +255,11 @@ bench-tokio-quiche: build ## Compare second downloads from the server on tokio-q
 
 gain-check: build ## Does the access log of 1,000 emulated clients, half of them a control group, tell the gain that speed-test measures? (20 minutes); ARGS='--clients 100 --lanes 1'
 	cargo bench -p speed-test --bench gain $(LOCKED) -- $(ARGS)
+
+validity-check: build ## Do real processes take as long, and lose as much, as the simulator says? Eleven paths (3 minutes, real-time scheduling where permitted); ARGS='--only LEO --runs 3'
+	cargo bench -p speed-test --bench validity --no-run $(LOCKED)
+	@first=; if chrt -r 1 true 2>/dev/null; then first='chrt -r 1'; fi; \
+	    $$first cargo bench -q -p speed-test --bench validity $(LOCKED) -- $(ARGS)
 
 engine-cost: setup quiche ## Count the instructions that Careful Resume and ECN cost without saved parameters (valgrind)
 	@sh scripts/engine-cost.sh $(LOCKED)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # make check-long: measurements on the release binaries that depend on this machine's
 # clock: accuracy of the link emulator, pacing of a jump, cost of the store under load,
-# downloads during a flood, jumps of responses from an origin, a load of many clients, and the gain that an access log tells;
+# downloads during a flood, jumps of responses from an origin, a load of many clients, the gain that an access log tells, and
+# the simulator beside real processes;
 # first downloads of other projects' clients over long paths; alert rules and dashboard in
 # Prometheus; the speed-test page, and the discovery of HTTP/3, in browsers; interruptions of the fork's commands; the fork's
 # tests without qlog; upstream's workspace with the series; curl with the fork's library; and
@@ -36,6 +37,7 @@ measure edge-server stalled_origin
 measure edge-server proxied_jump
 measure edge-server load
 measure speed-test gain
+measure speed-test validity
 sh scripts/test-cache-load.sh $locked || status=1
 LONG=1 sh scripts/test-no-loss.sh || status=1
 sh scripts/test-metrics.sh --live $locked || status=1
