@@ -318,9 +318,10 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let second_name = cli.admin.as_deref().map(|path| SecondName::new(path, workers.generation));
     let second_name = second_name.map(Arc::new);
     if let Some(takeover_listener) = takeover_listener {
-        let Workers { generation, descriptors, .. } = workers;
+        let Workers { generation, mask_key, descriptors, .. } = workers;
         let takeover_state = TakeoverState {
             generation,
+            mask_key,
             workers: descriptors,
             tcp_sockets: duplicates.unwrap_or_default(),
             tcp: tcp.as_ref().map(TcpServer::handle),

@@ -16,6 +16,7 @@ mod options_page;
 mod paths;
 pub mod position;
 pub mod preflight;
+pub mod quic_lb;
 pub mod subnets;
 mod tcp_addresses;
 pub mod tls;
@@ -69,6 +70,7 @@ use crate::config::options::Setting;
 use crate::config::paths::Collision;
 use crate::config::paths::OptionValues;
 use crate::config::position::Position;
+use crate::config::quic_lb::QuicLbConfig;
 use crate::config::tls::TlsOptions;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
@@ -665,6 +667,11 @@ impl Config {
         ConfigError(format!("{prefix}[[host]] {name}, {position}: {}", causes.join(": ")))
     }
 
+    /// Returns an error about a configuration of QUIC-LB in the file.
+    pub fn quic_lb_error(&self, at_fault: &QuicLbConfig, error: &anyhow::Error) -> ConfigError {
+        ConfigError(format!("{}{at_fault}: {error:#}", self.file_prefix()))
+    }
+
     fn file_prefix(&self) -> String {
         let path = self.flags.config.as_ref();
         path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
@@ -713,7 +720,7 @@ impl Config {
     /// One line that names both.
     pub fn check_paths_of(&self, started: &OptionValues) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
-        paths::check(started, &self.options, &self.file.hosts).map_err(located)
+        paths::check(started, &self.options, &self.file).map_err(located)
     }
 
     /// Warns of private files in folders that the server serves, and of paths that other users may
@@ -722,7 +729,7 @@ impl Config {
         foreign_writers::find(&self.options).iter().for_each(|line| warn!("{line}"));
         let of_hosts = self.file.hosts.iter().filter_map(|host| host.root.as_ref());
         let roots = of_hosts.chain([&self.flags.root]);
-        paths::warn_of_served_files(&self.options, &self.file.hosts, roots);
+        paths::warn_of_served_files(&self.options, &self.file, roots);
     }
 }
 

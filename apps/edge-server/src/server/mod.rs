@@ -44,6 +44,7 @@ use crate::content::read_pool::ReadQueue;
 use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::quic::connection_id::Origin;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::server::resources::Resources;
@@ -81,6 +82,7 @@ pub struct Workers {
     pub commands: CommandSender,
 
     pub generation: u8,
+    pub mask_key: WorkerMaskKey,
 
     /// What a successor gets, if there may be one.
     pub descriptors: Vec<WorkerDescriptors>,
@@ -92,6 +94,9 @@ pub struct Workers {
 pub struct WorkerSockets {
     /// Generation of this process.
     generation: u8,
+
+    /// Key of the worker octets in connection IDs, the same as in older processes.
+    mask_key: WorkerMaskKey,
 
     /// Those of a listener side by side.
     sockets: Vec<WorkerSocket>,
@@ -130,7 +135,7 @@ impl Workers {
         let cli = &config.flags;
         let read_queue =
             ReadQueue::with_threads().context("cannot start the threads that read files")?;
-        let WorkerSockets { generation, sockets, older } = sockets;
+        let WorkerSockets { generation, mask_key, sockets, older } = sockets;
         services.metrics.socket_drops.watch(sockets.iter().map(|worker| &worker.socket));
         let descriptors = sockets.iter().zip(&older).filter(|_| cli.takeover.is_some());
         let descriptors = descriptors.map(|(worker, older)| duplicate(&worker.socket, older));
@@ -140,7 +145,7 @@ impl Workers {
         let pollers = pollers.context("cannot set up the event loops")?;
         let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
         let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
-        let (addresses, forwarding) = connect_listeners(&sockets, &wakers);
+        let (addresses, forwarding) = connect_listeners(&sockets, &wakers, mask_key);
         let listeners = sockets.iter().map(|worker| worker.listener).collect();
         let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
         let heartbeats = services.health.watch(wakers);
@@ -189,6 +194,7 @@ impl Workers {
             let files = files.clone();
             let services = worker::WorkerServices {
                 name,
+                mask_key,
                 read_pool,
                 store,
                 metrics,
@@ -211,6 +217,7 @@ impl Workers {
             event_loops,
             commands,
             generation,
+            mask_key,
             descriptors,
             shutdown_log,
         })
@@ -259,7 +266,8 @@ impl WorkerSockets {
             sockets.extend(group.into_iter().map(|socket| WorkerSocket { listener, socket }));
         }
         let older = sockets.iter().map(|_| Vec::new()).collect();
-        Ok((Self { generation: 0, sockets, older }, None))
+        let mask_key = random_mask_key()?;
+        Ok((Self { generation: 0, mask_key, sockets, older }, None))
     }
 }
 
@@ -268,10 +276,11 @@ impl WorkerSockets {
 fn connect_listeners(
     sockets: &[WorkerSocket],
     wakers: &[Arc<Waker>],
+    mask_key: WorkerMaskKey,
 ) -> (Vec<SocketAddr>, Vec<Forwarding>) {
     let (mut addresses, mut forwarding) = (Vec::new(), Vec::new());
     for group in sockets.chunk_by(|one, other| one.listener == other.listener) {
-        let steering = Steering::new(group.len() as u16);
+        let steering = Steering::new(group.len() as u16, mask_key);
         if let Err(e) = steering.attach(&group[0].socket) {
             warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
         }
@@ -304,7 +313,13 @@ fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<WorkerSockets> {
     }
     let with_listener = |(listener, socket)| WorkerSocket { listener, socket };
     let sockets = listeners.into_iter().zip(sockets).map(with_listener).collect();
-    Ok(WorkerSockets { generation, sockets, older })
+    // A process of an earlier release has none, and no worker octets.
+    let mask_key = from.mask_key.map_or_else(random_mask_key, Ok)?;
+    Ok(WorkerSockets { generation, mask_key, sockets, older })
+}
+
+fn random_mask_key() -> anyhow::Result<WorkerMaskKey> {
+    WorkerMaskKey::random().context("cannot create a key: the system provides no random bytes")
 }
 
 /// Returns the listener of each socket of another process, of which those of a listener are side by

@@ -44,6 +44,8 @@ use crate::acme::AcmeHandle;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::quic::worker_octet;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::server::supervisor::Supervisor;
 use crate::tcp::listeners;
 use crate::tcp::TcpHandle;
@@ -58,7 +60,10 @@ use crate::worker::drain::DrainReason;
 use crate::worker::relay::OlderProcess;
 
 /// What the old process begins with. Another version says something else.
-const GREETING: [u8; 8] = *b"edge-ho2";
+const GREETING: [u8; 8] = *b"edge-ho3";
+
+/// What one begins with whose connection IDs have no worker octet, and which has no key of them.
+const EARLIER_GREETING: [u8; 8] = *b"edge-ho2";
 
 /// What an admin socket begins with, which has heard nothing for some seconds.
 const OF_ADMIN_SOCKET: [u8; 8] = *b"HTTP/1.1";
@@ -93,6 +98,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct OldProcess {
     stream: UnixStream,
     path: PathBuf,
+
+    /// Key of the worker octets in its connection IDs, if they have such.
+    pub mask_key: Option<WorkerMaskKey>,
 
     /// What its workers have given, in their order.
     pub workers: Vec<WorkerDescriptors>,
@@ -135,6 +143,7 @@ pub struct TakeoverListener(PrivateListener);
 /// What a successor gets, and what ends when it has it.
 pub struct TakeoverState {
     pub generation: u8,
+    pub mask_key: WorkerMaskKey,
 
     /// What the workers have, in their order.
     pub workers: Vec<WorkerDescriptors>,
@@ -188,10 +197,10 @@ impl OldProcess {
         // The process that listens there decides which sockets this server reads.
         let trusted = private_socket::check_peer(&stream).map_err(anyhow::Error::from);
         let workers = trusted.and_then(|()| receive(&stream)).map_err(explained);
-        let workers = workers
+        let (mask_key, workers) = workers
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
-        let mut old_process =
-            Self { stream, path: path.to_owned(), workers, tcp_sockets: Vec::new() };
+        let (path, tcp_sockets) = (path.to_owned(), Vec::new());
+        let mut old_process = Self { stream, path, mask_key, workers, tcp_sockets };
         if !has_tcp {
             return Ok(old_process);
         }
@@ -199,6 +208,7 @@ impl OldProcess {
             Ok(()) => Ok(old_process),
             // One of an older version has none, and expects something else.
             Err(_) => {
+                let path = &old_process.path;
                 let stream = UnixStream::connect(path).with_context(|| unusable(path))?;
                 Self::receive(stream, path, false)
             }
@@ -314,6 +324,7 @@ impl TakeoverState {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.write_all(&GREETING)?;
+        stream.write_all(&self.mask_key.to_bytes())?;
         stream.write_all(&(self.workers.len() as u16).to_be_bytes())?;
         let mut links = Vec::new();
         for worker in &self.workers {
@@ -411,7 +422,9 @@ fn unusable(path: &Path) -> String {
     format!("cannot use --takeover {}; name a socket in a writable folder", path.display())
 }
 
-fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
+fn receive(
+    mut stream: &UnixStream,
+) -> anyhow::Result<(Option<WorkerMaskKey>, Vec<WorkerDescriptors>)> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let (mut greeting, mut workers) = ([0; GREETING.len()], [0; 2]);
@@ -419,16 +432,22 @@ fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
     if greeting == OF_ADMIN_SOCKET {
         bail!("that is an admin socket; name the path of --takeover of the server that has it");
     }
-    if greeting != GREETING {
-        bail!("another version listens there; stop it first");
-    }
+    let mask_key = match greeting {
+        GREETING => {
+            let mut key = [0; worker_octet::KEY_BYTES];
+            stream.read_exact(&mut key)?;
+            Some(WorkerMaskKey::from_bytes(key))
+        }
+        EARLIER_GREETING => None,
+        _ => bail!("another version listens there; stop it first"),
+    };
     stream.read_exact(&mut workers)?;
     let workers = (0..u16::from_be_bytes(workers)).map(|_| receive_worker(stream));
     let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
     if workers.is_empty() {
         bail!("it has no sockets; stop the server that listens there");
     }
-    Ok(workers)
+    Ok((mask_key, workers))
 }
 
 /// Sends the descriptors of one worker, with the number of links and their generations.
@@ -528,7 +547,7 @@ mod tests {
         let (mut stream, _) = listener.accept()?;
         let socket = OwnedFd::from(UdpSocket::bind("127.0.0.1:0")?);
         let (_, other) = Link::pair()?;
-        stream.write_all(&GREETING)?;
+        stream.write_all(&EARLIER_GREETING)?;
         stream.write_all(&1u16.to_be_bytes())?;
         let this = OlderProcess { generation: 0, link: Link::new(other) };
         send_worker(&stream, &socket, &this, &[])?;
@@ -572,6 +591,7 @@ mod tests {
             });
             let old_process = OldProcess::find(&path, has_tcp).unwrap().unwrap();
             assert_eq!((old_process.workers.len(), old_process.tcp_sockets.len()), (1, 0));
+            assert_eq!(old_process.mask_key, None);
             old_process.request_handover().unwrap();
             assert_eq!(older.join().unwrap(), answers);
             std::fs::remove_file(&path).unwrap();

@@ -263,8 +263,11 @@ fn deliver(
     let destination = worker.destination(datagram);
     if destination != Destination::Unknown {
         relay.on_known(source, datagram);
-    } else if relay.forward(source, arrival, datagram, clock::now()) {
-        return;
+    } else if relay.has_others() {
+        let named = (&*datagram, worker.origin_of(datagram));
+        if relay.forward(source, arrival, named, clock::now()) {
+            return;
+        }
     }
     worker.on_datagram(socket, destination, arrival, datagram);
 }

@@ -92,6 +92,8 @@ mod tests {
     use quiche::ecn::Codepoint;
     use quiche::RecvInfo;
 
+    use crate::quic::connection_id::tests::reader;
+
     fn arrival(ecn: Codepoint) -> Arrival {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         Arrival { info: RecvInfo { from, to }, ecn }
@@ -100,7 +102,7 @@ mod tests {
     fn three_workers() -> (Poll, Vec<Forwarding>) {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        (poll, Forwarding::connect(Steering::new(3), vec![waker; 3]))
+        (poll, Forwarding::connect(Steering::new(3, reader().mask_key), vec![waker; 3]))
     }
 
     #[test]

@@ -56,11 +56,14 @@ use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
+use crate::quic::connection_id::ConnectionIdReader;
+use crate::quic::connection_id::IdNames;
 use crate::quic::connection_id::Origin;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::quic::Transport;
 use crate::resume::arm::ArmDraw;
 use crate::resume::path_key::PathKey;
@@ -163,6 +166,9 @@ pub enum Destination {
 pub struct WorkerServices {
     /// Name of the worker in lists, among all of the process.
     pub name: u8,
+
+    /// Key of the worker octets in connection IDs.
+    pub mask_key: WorkerMaskKey,
     pub read_pool: ReadPool,
     pub store: StoreClient,
     pub metrics: WorkerMetrics,
@@ -184,10 +190,18 @@ impl Worker {
         worker_config: WorkerConfig,
         services: WorkerServices,
     ) -> Self {
-        let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, arms, resume_except } =
-            worker_config;
+        let WorkerConfig {
+            virtual_hosts,
+            transport,
+            quic_lb,
+            qlog_sample,
+            limits,
+            arms,
+            resume_except,
+        } = worker_config;
         let WorkerServices {
             name,
+            mask_key,
             read_pool,
             store,
             metrics,
@@ -204,13 +218,14 @@ impl Worker {
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
+        let reader = ConnectionIdReader { mask_key, quic_lb };
         Self {
             name,
             virtual_hosts,
             read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
+            id_generator: ConnectionIdGenerator::new(origin, secrets.clone(), reader),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             notices,
@@ -282,6 +297,15 @@ impl Worker {
             Some(None) => Destination::Unknown,
             Some(Some(CidTarget::Ended)) | None => Destination::Nowhere,
         }
+    }
+
+    /// Returns the origin that a datagram's connection ID names.
+    pub fn origin_of(&self, datagram: &[u8]) -> Option<Origin> {
+        self.names_of(header::destination_id(datagram)?)?.origin
+    }
+
+    fn names_of(&self, id: &[u8]) -> Option<IdNames> {
+        self.id_generator.reader().read(id)
     }
 
     /// Takes in a datagram with this destination.
@@ -414,9 +438,10 @@ impl Worker {
         }
     }
 
-    /// Replaces the configuration: virtual hosts for every further request, settings for new
-    /// connections.
+    /// Replaces the configuration: virtual hosts for every further request, connection IDs that are issued
+    /// from now on, settings for new connections.
     pub fn reload(&mut self, worker_config: WorkerConfig) {
+        self.id_generator.set_quic_lb(worker_config.quic_lb);
         self.virtual_hosts = worker_config.virtual_hosts;
         self.transport = worker_config.transport;
         self.qlog_sample = worker_config.qlog_sample;
@@ -596,8 +621,9 @@ impl Worker {
         }
         let Some(local) = connection.local_address() else { return };
         while connection.quic().scids_left() > 0 {
-            let Some(id) = self.id_generator.connection_id() else { break };
-            let Some(reset_token) = self.resets.token(&id, local) else { break };
+            let Some(generated) = self.id_generator.generate() else { break };
+            let Some(reset_token) = self.resets.token(&generated, local) else { break };
+            let id = generated.cid;
             if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
                 break;
             }

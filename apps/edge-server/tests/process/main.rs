@@ -19,6 +19,7 @@ mod operations;
 mod origin;
 mod own_state;
 mod probe;
+mod quic_lb;
 mod reloading;
 mod restarts;
 mod resuming;

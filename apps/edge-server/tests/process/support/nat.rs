@@ -1,4 +1,4 @@
-//! NAT that changes a client's address during a connection.
+//! NAT that changes a client's address during a connection, and relays that choose a server for each packet.
 
 use std::net::SocketAddr;
 use std::net::UdpSocket;
@@ -8,10 +8,21 @@ use std::thread;
 /// address of 127.5.5.0/24, all later ones from one of 127.6.6.0/24. Returns where
 /// the client sends to.
 pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
+    start_relay([("127.5.5.1", server), ("127.6.6.1", server)], move |count, _| {
+        usize::from(count >= packets_before)
+    })
+}
+
+/// Relays one client's packets, each from the address to the server at the place that `choose` returns for
+/// its number and content. Returns where the client sends to.
+pub fn start_relay<const N: usize>(
+    routes: [(&str, SocketAddr); N],
+    mut choose: impl FnMut(usize, &[u8]) -> usize + Send + 'static,
+) -> SocketAddr {
     let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = inside.local_addr().unwrap();
-    let outside = ["127.5.5.1:0", "127.6.6.1:0"].map(|local| {
-        let socket = UdpSocket::bind(local).unwrap();
+    let outside = routes.map(|(from, server)| {
+        let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.connect(server).unwrap();
         socket
     });
@@ -24,8 +35,7 @@ pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
                     start_return(socket, &inside, client);
                 }
             }
-            let socket = &outside[usize::from(count >= packets_before)];
-            let _ = socket.send(&packet[..length]);
+            let _ = outside[choose(count, &packet[..length])].send(&packet[..length]);
         }
     });
     address
