@@ -950,6 +950,15 @@ mod tests {
                  { config-id = 1, server-id = '01', nonce-length = 8 }]",
                 &["[[quic-lb]], line 2, column 1: server-id '01' is that of", "one of them has no key; use another"],
             ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\nnodes = { 0b = 'b' }",
+                &["line 5, column 16: nodes: 'b': write ADDR:PORT, such as"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\n\
+                 nodes = { 0b01 = '[::1]:1' }",
+                &["[[quic-lb]], line 1, column 1: nodes: '0b01' has another length than server-id; all have 1"],
+            ),
             ("[quic-lb]\nconfig-id = 0", &["line 1, column 1: [quic-lb]: write it in double brackets"]),
             ("[[quic-lb]]\nserver = '0a'", &["there is no key 'server'; use config-id, server-id"]),
             ("[[host]\n", &["line 1"]),

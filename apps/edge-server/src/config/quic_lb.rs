@@ -1,7 +1,9 @@
 //! QUIC-LB configuration (draft-ietf-quic-load-balancers): how connection IDs name this server to the
 //! balancers in front of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -35,6 +37,10 @@ pub struct QuicLbConfig {
     /// File of the key; without one, the server ID is in the clear.
     pub key: Option<PathBuf>,
 
+    /// Addresses at which servers receive what others forward, by server ID.
+    #[serde(default)]
+    pub nodes: BTreeMap<ServerId, NodeAddress>,
+
     #[serde(skip)]
     pub position: Position,
 }
@@ -55,6 +61,21 @@ pub struct NonceLength(pub u8);
 pub struct ServerId {
     bytes: [u8; Self::BYTES_MAX],
     length: u8,
+}
+
+/// Address at which another server receives.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct NodeAddress(pub SocketAddr);
+
+impl TryFrom<String> for NodeAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| {
+            format!("nodes: '{}': write ADDR:PORT, such as '192.0.2.7:4434'", text.escape_default())
+        })
+    }
 }
 
 impl TryFrom<i64> for ConfigId {
@@ -167,6 +188,11 @@ pub fn check(configs: &[QuicLbConfig]) -> Result<(), String> {
                  together they have {BLOCK_BYTES_MAX} at most"
             ));
         }
+        if let Some(node) = config.nodes.keys().find(|node| node.as_bytes().len() != id) {
+            return Err(format!(
+                "{config}: nodes: '{node}' has another length than server-id; all have {id} octets"
+            ));
+        }
         for other in &configs[..index] {
             if config.config_id == other.config_id {
                 return Err(format!(
@@ -184,6 +210,38 @@ pub fn check(configs: &[QuicLbConfig]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Checks that this server can forward to the nodes of its configurations.
+///
+/// # Errors
+///
+/// The first configuration whose nodes it cannot forward to, and why.
+pub fn check_nodes(
+    configs: &[QuicLbConfig],
+    listen: Option<SocketAddr>,
+    has_secrets: bool,
+) -> Result<(), (&QuicLbConfig, String)> {
+    let mut nodes = configs.iter().flat_map(|config| {
+        config.nodes.values().map(move |NodeAddress(address)| (config, address))
+    });
+    let unusable = nodes.find_map(|(config, address)| {
+        let problem = match listen {
+            None => {
+                "nodes need --quic-lb-listen, an address of this server for what others forward"
+                    .into()
+            }
+            Some(own) if own.is_ipv4() != address.is_ipv4() => {
+                format!(
+                    "nodes: {address} is of another family than --quic-lb-listen {own}; use one"
+                )
+            }
+            Some(_) if !has_secrets => "nodes need --secrets, the same on all servers".into(),
+            Some(_) => return None,
+        };
+        Some((config, problem))
+    });
+    unusable.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -13,12 +13,14 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::hash::Hasher;
+use std::net::SocketAddr;
 
 use quiche::ConnectionId;
 
 use crate::quic::quic_lb;
 use crate::quic::quic_lb::Block;
 use crate::quic::quic_lb::UNROUTABLE;
+use crate::quic::quic_lb_set::NamedServer;
 use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::random;
 use crate::quic::secrets::SharedSecrets;
@@ -134,6 +136,9 @@ pub struct IdNames {
 
     /// Where it was generated, if that was on this server.
     pub origin: Option<Origin>,
+
+    /// Where the server receives what this one forwards, if it was generated on another one that does.
+    pub node: Option<SocketAddr>,
 }
 
 impl ConnectionIdGenerator {
@@ -181,22 +186,21 @@ impl ConnectionIdReader {
         if let [worker, secret, generation, ..] = *id {
             if !is_described(id) {
                 let origin = Some(Origin { worker, generation });
-                return (id.len() == EARLIER_LEN).then_some(IdNames { secret, origin });
+                return (id.len() == EARLIER_LEN).then_some(IdNames { secret, origin, node: None });
             }
         }
         let id: &[u8; LEN] = id.try_into().ok()?;
+        let own = |generation| Some(Origin { worker: worker(self.mask_key, id), generation });
         if quic_lb::config_id(id[0]) == UNROUTABLE {
             let [secret, generation] = *id[BLOCK_OFFSET..].first_chunk()?;
-            return Some(self.names(id, secret, Some(generation)));
+            return Some(IdNames { secret, origin: own(generation), node: None });
         }
-        let (Block { nonce, .. }, is_own) = self.quic_lb.decode(id)?;
+        let (Block { nonce, .. }, server) = self.quic_lb.decode(id)?;
         let [secret, generation] = *nonce.first_chunk()?;
-        Some(self.names(id, secret, is_own.then_some(generation)))
-    }
-
-    fn names(&self, id: &[u8; LEN], secret: u8, generation: Option<u8>) -> IdNames {
-        let worker = worker(self.mask_key, id);
-        IdNames { secret, origin: generation.map(|generation| Origin { worker, generation }) }
+        Some(match server {
+            NamedServer::This => IdNames { secret, origin: own(generation), node: None },
+            NamedServer::Other(node) => IdNames { secret, origin: None, node },
+        })
     }
 }
 
@@ -271,7 +275,7 @@ pub mod tests {
                 let generated = generator.generate().unwrap();
                 let id = generated.cid.as_quic();
                 assert_eq!((id.len(), id[0], generated.secret), (LEN, first, secret));
-                let names = IdNames { secret, origin: Some(origin) };
+                let names = IdNames { secret, origin: Some(origin), node: None };
                 assert_eq!(generator.reader().read(&id), Some(names), "{tables}");
                 for (values, octet) in shown.iter_mut().zip(&*id) {
                     values.insert(*octet);
@@ -309,7 +313,7 @@ pub mod tests {
     fn cid_of_an_earlier_release_is_read() {
         let id = [2, 7, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9];
         let origin = Some(Origin { worker: 2, generation: 1 });
-        assert_eq!(reader().read(&id), Some(IdNames { secret: 7, origin }));
+        assert_eq!(reader().read(&id), Some(IdNames { secret: 7, origin, node: None }));
         for length in (0..id.len()).chain([17, 20]) {
             let mut other = [2; 20];
             other[..length.min(id.len())].copy_from_slice(&id[..length.min(id.len())]);

@@ -1,5 +1,7 @@
 //! QUIC-LB configurations in use: that of new connection IDs, and older ones, which are decoded only.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,7 +10,9 @@ use anyhow::Context;
 use path_store::key_file;
 
 use crate::config::quic_lb::parse_hex;
+use crate::config::quic_lb::NodeAddress;
 use crate::config::quic_lb::QuicLbConfig;
+use crate::config::quic_lb::ServerId;
 use crate::config::Config;
 use crate::quic::quic_lb;
 use crate::quic::quic_lb::Block;
@@ -18,7 +22,22 @@ use crate::quic::quic_lb::KEY_BYTES;
 /// Encodings of all configurations, the first that of new connection IDs. Without any, connection IDs name
 /// no server.
 #[derive(Clone, Default)]
-pub struct QuicLbSet(Arc<[QuicLbEncoding]>);
+pub struct QuicLbSet(Arc<[QuicLbEntry]>);
+
+/// A configuration.
+struct QuicLbEntry {
+    encoding: QuicLbEncoding,
+    nodes: BTreeMap<ServerId, NodeAddress>,
+}
+
+/// Server that a connection ID names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedServer {
+    This,
+
+    /// Another one, and where it receives what this one forwards, if it does.
+    Other(Option<SocketAddr>),
+}
 
 /// Key in a file.
 struct QuicLbKey([u8; KEY_BYTES]);
@@ -46,36 +65,40 @@ impl QuicLbSet {
     ///
     /// One line that names the unusable file.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
-        let encoding = |quic_lb| {
-            QuicLbEncoding::read(quic_lb).map_err(|e| config.quic_lb_error(quic_lb, &e).into())
+        let entry = |quic_lb| {
+            QuicLbEntry::read(quic_lb).map_err(|e| config.quic_lb_error(quic_lb, &e).into())
         };
-        config.file.quic_lb.iter().map(encoding).collect::<anyhow::Result<_>>().map(Self)
+        config.file.quic_lb.iter().map(entry).collect::<anyhow::Result<_>>().map(Self)
     }
 
     /// Returns the encoding of new connection IDs.
     pub fn current(&self) -> Option<&QuicLbEncoding> {
-        self.0.first()
+        self.0.first().map(|entry| &entry.encoding)
     }
 
-    /// Returns the block of an ID, and whether its server ID is this server's.
-    pub fn decode(&self, id: &[u8]) -> Option<(Block, bool)> {
+    /// Returns the block of an ID, and the server that it names.
+    pub fn decode(&self, id: &[u8]) -> Option<(Block, NamedServer)> {
         let config_id = quic_lb::config_id(*id.first()?);
-        let encoding = self.0.iter().find(|encoding| encoding.config_id == config_id)?;
-        let block = encoding.decode(id)?;
-        let is_own = block.server_id == encoding.server_id;
-        Some((block, is_own))
+        let entry = self.0.iter().find(|entry| entry.encoding.config_id == config_id)?;
+        let block = entry.encoding.decode(id)?;
+        let server = match block.server_id == entry.encoding.server_id {
+            true => NamedServer::This,
+            false => NamedServer::Other(entry.nodes.get(&block.server_id).map(|node| node.0)),
+        };
+        Some((block, server))
     }
 }
 
-impl QuicLbEncoding {
+impl QuicLbEntry {
     fn read(config: &QuicLbConfig) -> anyhow::Result<Self> {
         let key = config.key.as_deref().map(read_key).transpose()?;
-        Ok(Self {
+        let encoding = QuicLbEncoding {
             config_id: config.config_id.0,
             server_id: config.server_id,
             nonce_bytes: config.nonce_length.0.into(),
             key,
-        })
+        };
+        Ok(Self { encoding, nodes: config.nodes.clone() })
     }
 }
 
@@ -94,6 +117,11 @@ pub mod tests {
 
     /// Returns the set of these tables, in whose keys `DIR` stands for a folder with a file `key`.
     pub fn set_of(tables: &str) -> anyhow::Result<QuicLbSet> {
+        set_with(tables, "--workers 1")
+    }
+
+    /// Returns the same of a server with more options.
+    fn set_with(tables: &str, options: &str) -> anyhow::Result<QuicLbSet> {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("key"), "# 1\n8f95f09245765f80256934e50c66207f\n")?;
         fs::write(dir.path().join("bad"), "8f95f09245765f80256934e50c66207")?;
@@ -102,8 +130,9 @@ pub mod tests {
         fs::set_permissions(dir.path().join("open"), PermissionsExt::from_mode(0o666))?;
         let (file, folder) = (dir.path().join("edge.toml"), dir.path().to_str().unwrap());
         fs::write(&file, tables.replace("DIR", folder))?;
-        let start = "edge-server --listen [::]:1 --root . --store memory: --config";
-        let args = start.split(' ').chain(file.to_str());
+        let start = "edge-server --listen [::]:1 --root . --store memory:";
+        let args = start.split(' ').chain(options.split(' '));
+        let args = args.chain(["--config"]).chain(file.to_str());
         let config = config::parse(args).map_err(|stop| anyhow::anyhow!("{stop}"))?;
         QuicLbSet::read(&config)
     }
@@ -119,16 +148,20 @@ pub mod tests {
             let mut id = [0; 20];
             encoding.encode(&[7; 14], &mut id).unwrap();
             for set in &sets {
-                let (block, is_own) = set.decode(&id).unwrap();
-                assert_eq!((block.server_id, is_own), (encoding.server_id, true));
+                let (block, server) = set.decode(&id).unwrap();
+                assert_eq!((block.server_id, server), (encoding.server_id, NamedServer::This));
                 assert!(block.nonce.iter().all(|octet| *octet == 7));
             }
         }
-        let neighbour = set_of(&other.replace("c0", "c1")).unwrap();
         let mut id = [0; 20];
+        let neighbour = set_of(&other.replace("c0", "c1")).unwrap();
         neighbour.current().unwrap().encode(&[7; 9], &mut id).unwrap();
-        let (block, is_own) = sets[0].decode(&id).unwrap();
-        assert_eq!((block.server_id.to_string().as_str(), is_own), ("c1", false));
+        for (nodes, expected) in [("", None), ("c1 = '192.0.2.7:1'", Some("192.0.2.7:1"))] {
+            let start = "--quic-lb-listen 192.0.2.1:1 --secrets secrets";
+            let set = set_with(&format!("{other}nodes = {{ {nodes} }}"), start).unwrap();
+            let expected = NamedServer::Other(expected.map(|address| address.parse().unwrap()));
+            assert_eq!(set.decode(&id).unwrap().1, expected);
+        }
         id[0] = quic_lb::first_octet(2, id.len());
         assert!(sets[0].decode(&id).is_none() && sets[0].decode(&[]).is_none());
         assert!(QuicLbSet::default().current().is_none());

@@ -41,6 +41,7 @@ use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
+use crate::net::node_socket::NodeSocket;
 use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::quic::connection_id::Origin;
@@ -59,6 +60,9 @@ use crate::worker::command::CommandSender;
 use crate::worker::event_loop::EventLoop;
 use crate::worker::event_loop::WorkerHandles;
 use crate::worker::forwarding::Forwarding;
+use crate::worker::forwarding::ForwardingInlet;
+use crate::worker::nodes::NodeReceiver;
+use crate::worker::nodes::NodeSender;
 use crate::worker::poller::Poller;
 use crate::worker::relay::OlderProcess;
 use crate::worker::relay::ProcessRelay;
@@ -88,6 +92,9 @@ pub struct Workers {
     pub descriptors: Vec<WorkerDescriptors>,
 
     pub shutdown_log: ShutdownLog,
+
+    /// Receiver of what other servers forward.
+    pub node_receiver: Option<NodeReceiver>,
 }
 
 /// The workers' sockets, in their order.
@@ -118,6 +125,9 @@ pub struct SharedServices<'a> {
     pub metrics: &'a Metrics,
     pub health: &'a Health,
     pub access_log: Option<&'a AccessLog>,
+
+    /// Socket between servers, if they forward to each other.
+    pub node_socket: Option<Arc<NodeSocket>>,
 }
 
 impl Workers {
@@ -145,7 +155,17 @@ impl Workers {
         let pollers = pollers.context("cannot set up the event loops")?;
         let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
         let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
-        let (addresses, forwarding) = connect_listeners(&sockets, &wakers, mask_key);
+        let (inlets, forwarding) = connect_listeners(&sockets, &wakers, mask_key);
+        let addresses = inlets.iter().map(|(address, _)| *address).collect();
+        let node_socket = &services.node_socket;
+        let (secrets, node_metrics) = (&resources.secrets, services.metrics.nodes());
+        let node_sender = || {
+            let (socket, metrics) = (Arc::clone(node_socket.as_ref()?), node_metrics.clone());
+            Some(NodeSender::new(socket, secrets.clone(), metrics, quiche::clock::now()))
+        };
+        let node_receiver = node_socket.as_ref().map(|socket| {
+            NodeReceiver::new(Arc::clone(socket), secrets.clone(), node_metrics.clone(), inlets)
+        });
         let listeners = sockets.iter().map(|worker| worker.listener).collect();
         let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
         let heartbeats = services.health.watch(wakers);
@@ -197,6 +217,7 @@ impl Workers {
                 mask_key,
                 read_pool,
                 store,
+                nodes: node_sender(),
                 metrics,
                 access_log,
                 limiter,
@@ -220,6 +241,7 @@ impl Workers {
             mask_key,
             descriptors,
             shutdown_log,
+            node_receiver,
         })
     }
 }
@@ -272,23 +294,25 @@ impl WorkerSockets {
 }
 
 /// Connects the workers of each listener, and has the kernel steer packets to them. Returns the
-/// addresses of the listeners, and each worker's queues.
+/// addresses of the listeners with the ways to their workers, and each worker's queues.
 fn connect_listeners(
     sockets: &[WorkerSocket],
     wakers: &[Arc<Waker>],
     mask_key: WorkerMaskKey,
-) -> (Vec<SocketAddr>, Vec<Forwarding>) {
-    let (mut addresses, mut forwarding) = (Vec::new(), Vec::new());
+) -> (Vec<(SocketAddr, ForwardingInlet)>, Vec<Forwarding>) {
+    let (mut inlets, mut forwarding) = (Vec::new(), Vec::new());
     for group in sockets.chunk_by(|one, other| one.listener == other.listener) {
         let steering = Steering::new(group.len() as u16, mask_key);
         if let Err(e) = steering.attach(&group[0].socket) {
             warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
         }
         let wakers = wakers[forwarding.len()..].iter().take(group.len());
-        forwarding.extend(Forwarding::connect(steering, wakers.cloned()));
-        addresses.push(group[0].socket.local_addr());
+        let of_group = Forwarding::connect(steering, wakers.cloned());
+        let address = group[0].socket.local_addr();
+        inlets.extend(of_group.first().map(|forwarding| (address, forwarding.inlet())));
+        forwarding.extend(of_group);
     }
-    (addresses, forwarding)
+    (inlets, forwarding)
 }
 
 /// Returns descriptors of the same socket and links.

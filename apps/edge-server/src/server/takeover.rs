@@ -2,7 +2,7 @@
 //!
 //! Both meet at a Unix socket. The old process gives each worker's UDP socket, one end of a
 //! [link](crate::net::process_link::Link), and its links to still older processes, and the TCP sockets
-//! that listen. When the new one
+//! that listen, and the one at which other servers forward packets. When the new one
 //! is ready to serve, the old one stops reading, reports it, and drains. From then on the new one
 //! reads everything, and passes on what belongs to none of its connections
 //! ([relay](crate::worker::relay)). If it ends while the old one has connections, or at once, the old
@@ -57,6 +57,7 @@ use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
 use crate::worker::command::Handover;
 use crate::worker::drain::DrainReason;
+use crate::worker::nodes::NodeHandle;
 use crate::worker::relay::OlderProcess;
 
 /// What the old process begins with. Another version says something else.
@@ -75,7 +76,10 @@ const YOURS: u8 = b'y';
 /// The new process asks for TCP sockets. One without TCP does not, nor one of an older version.
 const ASKS_FOR_TCP: u8 = b't';
 
-/// What comes with a TCP socket, and after the last.
+/// The new process asks for the socket at which other servers forward.
+const ASKS_FOR_NODES: u8 = b'n';
+
+/// What comes with a socket, and after the last.
 const SOCKET: u8 = b's';
 const NO_SOCKET: u8 = b'e';
 
@@ -151,6 +155,9 @@ pub struct TakeoverState {
     /// TCP sockets that listen, and what accepts their connections.
     pub tcp_sockets: Vec<OwnedFd>,
     pub tcp: Option<TcpHandle>,
+
+    /// Receiver of what other servers forward.
+    pub nodes: Option<NodeHandle>,
     pub acme: AcmeHandle,
     pub supervisor: Supervisor,
 
@@ -217,8 +224,21 @@ impl OldProcess {
 
     fn receive_tcp_sockets(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&[ASKS_FOR_TCP])?;
-        self.tcp_sockets = receive_tcp_sockets(&self.stream)?;
+        self.tcp_sockets = receive_sockets(&self.stream)?;
         Ok(())
+    }
+
+    /// Receives the socket at which other servers forward, if it has one. One of an earlier release does not.
+    ///
+    /// # Errors
+    ///
+    /// It did not hand over.
+    pub fn receive_node_socket(&mut self) -> anyhow::Result<Option<OwnedFd>> {
+        if self.mask_key.is_none() {
+            return Ok(None);
+        }
+        self.stream.write_all(&[ASKS_FOR_NODES])?;
+        Ok(receive_sockets(&self.stream)?.pop())
     }
 
     /// Returns its generation.
@@ -333,12 +353,18 @@ impl TakeoverState {
             send_worker(&stream, &worker.socket, &this, &worker.older)?;
             links.push(own);
         }
+        let mut nodes = None;
         loop {
             let mut answer = [0];
             stream.read_exact(&mut answer)?;
             match answer {
                 [READY] => break,
-                [ASKS_FOR_TCP] => send_tcp_sockets(&stream, &self.tcp_sockets)?,
+                [ASKS_FOR_TCP] => send_sockets(&stream, &self.tcp_sockets)?,
+                [ASKS_FOR_NODES] => {
+                    nodes = self.nodes.as_ref();
+                    let sockets: Vec<_> = nodes.into_iter().map(|nodes| &*nodes.socket).collect();
+                    send_sockets(&stream, &sockets)?;
+                }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
@@ -350,6 +376,7 @@ impl TakeoverState {
             .map(|link| Command::HandOver(Handover { link, newer_ended: newer_ended.clone() }));
         self.acme.set_paused(true);
         self.tcp.iter().for_each(TcpHandle::hand_over);
+        nodes.into_iter().for_each(NodeHandle::hand_over);
         self.commands.broadcast_and_wait(handovers);
         drop(newer_ended);
         if let Some(status) = &self.status {
@@ -375,6 +402,7 @@ impl TakeoverState {
         // Before it is told: clients may come at once.
         self.tcp_sockets.iter().for_each(listeners::resume);
         self.tcp.iter().for_each(TcpHandle::serve_again);
+        self.nodes.iter().for_each(NodeHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");
         }
@@ -476,13 +504,13 @@ fn send_worker(
     send(stream, &message, &descriptors)
 }
 
-/// Sends TCP sockets, each with a byte, and a byte at the end.
-fn send_tcp_sockets(stream: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+/// Sends sockets, each with a byte, and a byte at the end.
+fn send_sockets(stream: &UnixStream, sockets: &[impl AsFd]) -> io::Result<()> {
     sockets.iter().try_for_each(|socket| send(stream, &[SOCKET], &[socket.as_fd()]))?;
     send(stream, &[NO_SOCKET], &[])
 }
 
-fn receive_tcp_sockets(stream: &UnixStream) -> anyhow::Result<Vec<OwnedFd>> {
+fn receive_sockets(stream: &UnixStream) -> anyhow::Result<Vec<OwnedFd>> {
     let mut sockets = Vec::new();
     loop {
         let mut message = [0];

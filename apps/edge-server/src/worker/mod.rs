@@ -9,6 +9,7 @@ pub mod event_loop;
 pub mod eviction_log;
 pub mod forwarding;
 mod memory;
+pub mod nodes;
 pub mod poller;
 pub mod relay;
 pub mod settings;
@@ -20,6 +21,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -70,6 +72,7 @@ use crate::resume::path_key::PathKey;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
+use crate::telemetry::metrics::NodeDrop;
 use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::budget::QlogBudget;
 use crate::telemetry::qlog::file::QlogDir;
@@ -81,6 +84,7 @@ use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
 use crate::worker::memory::AllocatorPurge;
+use crate::worker::nodes::NodeSender;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
 
@@ -109,6 +113,7 @@ pub struct Worker {
     files: FileLimiter,
     resets: StatelessResets,
     store: StoreClient,
+    nodes: Option<NodeSender>,
     metrics: WorkerMetrics,
     access_log: Option<AccessLog>,
     resumes: bool,
@@ -171,6 +176,9 @@ pub struct WorkerServices {
     pub mask_key: WorkerMaskKey,
     pub read_pool: ReadPool,
     pub store: StoreClient,
+
+    /// Sender to other servers, if there are any.
+    pub nodes: Option<NodeSender>,
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
@@ -204,6 +212,7 @@ impl Worker {
             mask_key,
             read_pool,
             store,
+            nodes,
             metrics,
             access_log,
             limiter,
@@ -234,6 +243,7 @@ impl Worker {
             files,
             resets: StatelessResets::new(secrets),
             store,
+            nodes,
             metrics,
             access_log,
             resumes: cli.resumes(),
@@ -304,6 +314,29 @@ impl Worker {
         self.names_of(header::destination_id(datagram)?)?.origin
     }
 
+    /// Forwards a datagram to the server that its connection ID names, if that is another one which is known.
+    /// Returns whether it is.
+    fn forward_to_node(&mut self, arrival: Arrival, datagram: &[u8]) -> bool {
+        let node = self.nodes.as_ref().and_then(|_| self.node_of(datagram));
+        let Some((nodes, node)) = self.nodes.as_mut().zip(node) else { return false };
+        nodes.forward(node, arrival, datagram, clock::now());
+        true
+    }
+
+    /// Returns whether a datagram that another server has forwarded names a third one, and is dropped: it is not
+    /// forwarded twice.
+    pub fn drops_misdirected(&self, datagram: &[u8]) -> bool {
+        let is_misdirected = self.node_of(datagram).is_some();
+        if is_misdirected {
+            self.metrics.nodes.count_dropped(NodeDrop::Misdirected);
+        }
+        is_misdirected
+    }
+
+    fn node_of(&self, datagram: &[u8]) -> Option<SocketAddr> {
+        self.names_of(header::destination_id(datagram)?)?.node
+    }
+
     fn names_of(&self, id: &[u8]) -> Option<IdNames> {
         self.id_generator.reader().read(id)
     }
@@ -318,6 +351,7 @@ impl Worker {
     ) {
         let slot = match destination {
             Destination::Connection(slot) => Some(slot),
+            Destination::Unknown if self.forward_to_node(arrival, datagram) => None,
             Destination::Unknown => self.handle_first_packet(sink, arrival.info, datagram),
             Destination::Nowhere => None,
         };

@@ -20,6 +20,7 @@ mod origin;
 mod own_state;
 mod probe;
 mod quic_lb;
+mod quic_lb_nodes;
 mod reloading;
 mod restarts;
 mod resuming;

@@ -1,5 +1,6 @@
 //! QUIC-LB: connection IDs that balancers read, over migrations and takeovers.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn first_octet(config_id: u8) -> u8 {
 }
 
 /// Table of a configuration with a key, whose blocks have one pass.
-fn encrypted(config_id: u8, server_id: &str) -> String {
+pub fn encrypted(config_id: u8, server_id: &str) -> String {
     let nonce_bytes = BLOCK_BYTES - SERVER_ID_BYTES;
     format!(
         "[[quic-lb]]\nconfig-id = {config_id}\nserver-id = '{server_id}'\n\
@@ -42,7 +43,7 @@ fn encrypted(config_id: u8, server_id: &str) -> String {
 }
 
 /// Writes a configuration file and its key. Returns the file's path.
-fn configure(dir: &Path, toml: &str) -> String {
+pub fn configure(dir: &Path, toml: &str) -> String {
     let (file, key) = (dir.join("edge.toml"), dir.join("key"));
     fs::write(&key, KEY).unwrap();
     fs::write(&file, toml.replace("DIR", dir.to_str().unwrap())).unwrap();
@@ -76,19 +77,18 @@ fn moving_clients_stay_and_balancers_read_their_server() {
     for _ in 0..CLIENTS {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let of_relay = Arc::clone(&seen);
-        let routes = [("127.5.5.1", address), ("127.6.6.1", address)];
-        let relay = start_relay(routes, move |count, packet| {
+        let relay = start_relay(["127.5.5.1", "127.6.6.1"], move |count, packet| {
             if packet[0] & 0x80 == 0 {
                 of_relay.lock().unwrap().push((packet[2..=20].to_vec(), server_id_in(packet, 2)));
             }
-            usize::from(count >= 60)
+            (usize::from(count >= 60), address)
         });
         download(relay, 4_000_000, 1);
         let seen = seen.lock().unwrap();
         assert!(seen.len() > 60, "{}", seen.len());
         assert!(seen.iter().all(|(_, server_id)| *server_id == Some([0x0a, 2])));
         let shows = |id: &[u8]| id.windows(2).any(|octets| octets == [0x0a, 2]);
-        let ids: std::collections::BTreeSet<_> = seen.iter().map(|(id, _)| id).collect();
+        let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id).collect();
         // By chance in one ID of a few thousand.
         assert!(ids.iter().filter(|id| shows(id)).count() <= 1, "{ids:02x?}");
     }

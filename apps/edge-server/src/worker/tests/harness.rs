@@ -659,6 +659,7 @@ impl ServerState {
             mask_key: WorkerMaskKey::random().unwrap(),
             read_pool: read_queue.handle(Arc::clone(&wake)),
             store: StoreClient::new(store, None, wake, Claimants::default()),
+            nodes: None,
             metrics: metrics.of_worker(0),
             access_log: access_log.clone(),
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),

@@ -8,24 +8,20 @@ use std::thread;
 /// address of 127.5.5.0/24, all later ones from one of 127.6.6.0/24. Returns where
 /// the client sends to.
 pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
-    start_relay([("127.5.5.1", server), ("127.6.6.1", server)], move |count, _| {
-        usize::from(count >= packets_before)
+    start_relay(["127.5.5.1", "127.6.6.1"], move |count, _| {
+        (usize::from(count >= packets_before), server)
     })
 }
 
-/// Relays one client's packets, each from the address to the server at the place that `choose` returns for
-/// its number and content. Returns where the client sends to.
+/// Relays one client's packets, from one of these addresses each, to servers: `choose` returns the place of the
+/// address and the server, for a packet's number and content. Returns where the client sends to.
 pub fn start_relay<const N: usize>(
-    routes: [(&str, SocketAddr); N],
-    mut choose: impl FnMut(usize, &[u8]) -> usize + Send + 'static,
+    outside: [&str; N],
+    mut choose: impl FnMut(usize, &[u8]) -> (usize, SocketAddr) + Send + 'static,
 ) -> SocketAddr {
     let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = inside.local_addr().unwrap();
-    let outside = routes.map(|(from, server)| {
-        let socket = UdpSocket::bind((from, 0)).unwrap();
-        socket.connect(server).unwrap();
-        socket
-    });
+    let outside = outside.map(|address| UdpSocket::bind((address, 0)).unwrap());
     thread::spawn(move || {
         let mut packet = [0; 2000];
         for count in 0.. {
@@ -35,7 +31,8 @@ pub fn start_relay<const N: usize>(
                     start_return(socket, &inside, client);
                 }
             }
-            let _ = outside[choose(count, &packet[..length])].send(&packet[..length]);
+            let (from, server) = choose(count, &packet[..length]);
+            let _ = outside[from].send_to(&packet[..length], server);
         }
     });
     address
