@@ -43,6 +43,7 @@ use crate::config::Config;
 use crate::config::ConfigError;
 use crate::config::LogFormat;
 use crate::config::PROGRAM;
+use crate::net::node_socket::NodeSocket;
 use crate::resume::store;
 use crate::server::admin_client;
 use crate::server::check;
@@ -80,6 +81,7 @@ use crate::telemetry::qlog;
 use crate::telemetry::shutdown_log::ShutdownLog;
 use crate::telemetry::standard_error::StandardError;
 use crate::worker::eviction_log;
+use crate::worker::nodes::NodeReceiver;
 
 /// Timeout for writing the last observations to the store.
 const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -162,6 +164,9 @@ struct EndPoints {
     sockets: WorkerSockets,
     tcp_sockets: Vec<ListenerSocket>,
 
+    /// Between servers that forward to each other.
+    node_socket: Option<Arc<NodeSocket>>,
+
     /// What they are taken over from.
     old_process: Option<OldProcess>,
 
@@ -173,7 +178,8 @@ impl EndPoints {
     fn open(config: &Config) -> anyhow::Result<Self> {
         let Cli { admin, takeover, .. } = &config.flags;
         check::check_sockets(config)?;
-        let (sockets, tcp_sockets, old_process) = tcp_sockets::open_with_udp(config)?;
+        let (sockets, tcp_sockets, mut old_process) = tcp_sockets::open_with_udp(config)?;
+        let node_socket = open_node_socket(config, old_process.as_mut())?;
         // The old process gives up its admin socket with the rest.
         if let Some(path) = admin.as_deref().filter(|_| old_process.is_none()) {
             socket::check_unanswered(path).map_err(|e| config.located("admin", e))?;
@@ -182,8 +188,19 @@ impl EndPoints {
         let admin_socket = admin_socket.map_err(|e| config.unusable("admin", e))?;
         let takeover_listener = takeover.as_deref().map(TakeoverListener::build).transpose();
         let takeover_listener = takeover_listener.map_err(|e| config.unusable("takeover", e))?;
-        Ok(Self { sockets, tcp_sockets, old_process, admin_socket, takeover_listener })
+        Ok(Self { sockets, tcp_sockets, node_socket, old_process, admin_socket, takeover_listener })
     }
+}
+
+/// Opens the socket between servers, if the configuration has one: that of an old process, or a new one.
+fn open_node_socket(
+    config: &Config,
+    old_process: Option<&mut OldProcess>,
+) -> anyhow::Result<Option<Arc<NodeSocket>>> {
+    let Some(address) = config.flags.quic_lb_listen else { return Ok(None) };
+    let of_old_process = old_process.map(OldProcess::receive_node_socket).transpose()?;
+    let opened = NodeSocket::open(address, of_old_process.flatten());
+    opened.map(|socket| Some(Arc::new(socket))).map_err(|e| config.located("quic-lb-listen", e))
 }
 
 fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
@@ -249,8 +266,14 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         AccessLog::start(path, cli.access_log_format, metrics.access_log_dropped.clone())
     });
     let access_log = access_log.transpose().map_err(|e| config.unusable("access-log", e))?;
-    let EndPoints { sockets, tcp_sockets, old_process, admin_socket, takeover_listener } =
-        EndPoints::open(config)?;
+    let EndPoints {
+        sockets,
+        tcp_sockets,
+        node_socket,
+        old_process,
+        admin_socket,
+        takeover_listener,
+    } = EndPoints::open(config)?;
     if old_process.is_none() {
         resources.virtual_hosts.warn_of_shared_cache_dir(config);
     }
@@ -261,6 +284,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         metrics: &metrics,
         health: &health,
         access_log: access_log.as_ref(),
+        node_socket,
     };
     let workers = Workers::new(config, &resources, &services, sockets)?;
 
@@ -300,6 +324,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         old_process.request_handover()?;
         notice!("took over");
     }
+    let nodes = workers.node_receiver.map(NodeReceiver::start).transpose()?;
     if let Some((tcp, event_loop)) = tcp.as_mut().zip(workers.event_loops.first()) {
         let mut part = event_loop.join_shutdown_barrier();
         tcp.start(move |is_ready| {
@@ -318,12 +343,14 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     let second_name = cli.admin.as_deref().map(|path| SecondName::new(path, workers.generation));
     let second_name = second_name.map(Arc::new);
     if let Some(takeover_listener) = takeover_listener {
-        let Workers { generation, descriptors, .. } = workers;
+        let Workers { generation, mask_key, descriptors, .. } = workers;
         let takeover_state = TakeoverState {
             generation,
+            mask_key,
             workers: descriptors,
             tcp_sockets: duplicates.unwrap_or_default(),
             tcp: tcp.as_ref().map(TcpServer::handle),
+            nodes,
             acme,
             supervisor: supervisor.clone(),
             commands,

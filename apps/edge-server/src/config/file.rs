@@ -22,12 +22,17 @@ use crate::config::controller::CongestionController;
 use crate::config::file_errors::in_our_words;
 use crate::config::options::Setting;
 use crate::config::position::Position;
+use crate::config::quic_lb;
+use crate::config::quic_lb::QuicLbConfig;
 
 /// Parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigFile {
     /// Options of the command line.
     pub server: Vec<Setting>,
+
+    /// Configurations of QUIC-LB; new connection IDs are of the first.
+    pub quic_lb: Vec<QuicLbConfig>,
 
     /// Hosts; at most one has no names and is the default.
     pub hosts: Vec<Host>,
@@ -39,6 +44,9 @@ pub struct ConfigFile {
 struct Tables {
     #[serde(default)]
     server: BTreeMap<Spanned<String>, Spanned<Value>>,
+
+    #[serde(default, rename = "quic-lb")]
+    quic_lb: Vec<QuicLbConfig>,
 
     #[serde(default, rename = "host")]
     hosts: Vec<Host>,
@@ -115,9 +123,12 @@ pub struct Host {
     pub position: Position,
 }
 
-/// Places of the hosts and of their rules.
+/// Places of configurations, and of the hosts and their rules.
 #[derive(Deserialize)]
 struct Spans {
+    #[serde(default, rename = "quic-lb")]
+    quic_lb: Vec<Spanned<IgnoredAny>>,
+
     #[serde(default, rename = "host")]
     hosts: Vec<Spanned<HostSpans>>,
 }
@@ -434,17 +445,21 @@ impl ConfigFile {
 
     fn parse(text: &str) -> anyhow::Result<Self> {
         let tables: Tables = toml::from_str(text).map_err(|error| explained(text, &error))?;
-        let Tables { server, mut hosts } = tables;
+        let Tables { server, mut quic_lb, mut hosts } = tables;
         let spans: Spans = toml::from_str(text).map_err(|error| explained(text, &error))?;
         for (host, spans) in hosts.iter_mut().zip(spans.hosts) {
             host.locate(text, spans);
         }
+        for (config, span) in quic_lb.iter_mut().zip(spans.quic_lb) {
+            config.position = Position::of(text, span.span().start);
+        }
+        quic_lb::check(&quic_lb).map_err(anyhow::Error::msg)?;
         let setting = |(name, value): (Spanned<String>, Spanned<Value>)| Setting {
             position: Position::of(text, name.span().start),
             name: name.into_inner(),
             value: value.into_inner(),
         };
-        let file = Self { server: server.into_iter().map(setting).collect(), hosts };
+        let file = Self { server: server.into_iter().map(setting).collect(), quic_lb, hosts };
         if let Some(second) = file.hosts.iter().filter(|host| host.names.is_empty()).nth(1) {
             bail!("{second}: more than one [[host]] has no names; give names to all but one");
         }
@@ -896,6 +911,56 @@ mod tests {
                 "[[host]]\nnames = ['a']\n[server]\nx = 1\nx = 2",
                 &["line 5, column 1: duplicate key 'x'"],
             ),
+            (
+                "[[quic-lb]]\nconfig-id = 7",
+                &["line 2, column 13: config-id = 7: write a number from 0 to 6"],
+            ),
+            (
+                "[[host]]\nnames = ['a']\n[[quic-lb]]\nconfig-id = 'a'",
+                &["line 4, column 13: config-id: write a whole number"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0g'",
+                &["line 3, column 13: server-id = '0g': write 1 to 10 octets as pairs"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'",
+                &["line 1, column 1: nonce-length is missing; add it"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 4",
+                &["line 4, column 16: nonce-length = 4: use 8 or more, of which two octets name"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 18",
+                &["line 4, column 16: nonce-length = 18: use 17 at most"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a02'\nnonce-length = 17",
+                &["[[quic-lb]], line 1, column 1: server-id has 2 octets and nonce-length is 17; shorten"],
+            ),
+            (
+                "quic-lb = [{ config-id = 0, server-id = '01', nonce-length = 8 },\n\
+                 { config-id = 0, server-id = '02', nonce-length = 8 }]",
+                &["[[quic-lb]], line 2, column 1: config-id 0 is that of [[quic-lb]], line 1, column 12, \
+                   too; give each its own"],
+            ),
+            (
+                "quic-lb = [{ config-id = 0, server-id = '01', nonce-length = 8, key = 'k' },\n\
+                 { config-id = 1, server-id = '01', nonce-length = 8 }]",
+                &["[[quic-lb]], line 2, column 1: server-id '01' is that of", "one of them has no key; use another"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\nnodes = { 0b = 'b' }",
+                &["line 5, column 16: nodes: 'b': write ADDR:PORT, such as"],
+            ),
+            (
+                "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\n\
+                 nodes = { 0b01 = '[::1]:1' }",
+                &["[[quic-lb]], line 1, column 1: nodes: '0b01' has another length than server-id; all have 1"],
+            ),
+            ("[quic-lb]\nconfig-id = 0", &["line 1, column 1: [quic-lb]: write it in double brackets"]),
+            ("[[quic-lb]]\nserver = '0a'", &["there is no key 'server'; use config-id, server-id"]),
             ("[[host]\n", &["line 1"]),
             ("[[host]]\n[[host]]\n", &["[[host]] without names, line 2, column 1: more than one"]),
             (

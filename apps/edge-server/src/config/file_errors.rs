@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// What the parser expects, and what to write.
-const EXPECTED: [(&str, &str); 9] = [
+const EXPECTED: [(&str, &str); 10] = [
     ("a sequence", "write a list in brackets, [\"a\", \"b\"]"),
     ("a map", "write a table, { name = \"value\" }"),
     ("a string", "write a text in quotes"),
@@ -13,6 +13,7 @@ const EXPECTED: [(&str, &str); 9] = [
         "true, or a table below a line [host.origin.cache]",
         "write true, or keys below a line [host.origin.cache]",
     ),
+    ("i64", "write a whole number"),
     ("u16", "write a whole number from 0 to 65535"),
     ("u32", "write a whole number from 0 to 4294967295"),
     ("u64", "write a whole number from 0 up"),

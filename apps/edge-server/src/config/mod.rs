@@ -16,6 +16,7 @@ mod options_page;
 mod paths;
 pub mod position;
 pub mod preflight;
+pub mod quic_lb;
 pub mod subnets;
 mod tcp_addresses;
 pub mod tls;
@@ -69,6 +70,7 @@ use crate::config::options::Setting;
 use crate::config::paths::Collision;
 use crate::config::paths::OptionValues;
 use crate::config::position::Position;
+use crate::config::quic_lb::QuicLbConfig;
 use crate::config::tls::TlsOptions;
 
 /// Largest `--path-lifetime`, in seconds: 30 days.
@@ -412,6 +414,13 @@ pub struct Cli {
     #[arg(long, value_name = "F", help_heading = SECURITY)]
     pub secrets: Option<PathBuf>,
 
+    /// Address for packets that other servers forward to this one, over UDP
+    ///
+    /// A server with a table of nodes in [[quic-lb]] forwards packets to the server that their connection ID
+    /// names, from this address to the other's. Needs --secrets for nodes. Let the other servers alone reach it.
+    #[arg(long, value_name = "ADDR:PORT", help_heading = PROCESS)]
+    pub quic_lb_listen: Option<SocketAddr>,
+
     #[command(flatten)]
     pub limits: Limits,
 
@@ -493,8 +502,8 @@ pub struct Cli {
 
     /// Configuration file, TOML
     ///
-    /// Describes hosts and how their files are served, and may set options. Options on the command
-    /// line win.
+    /// Describes hosts, how their files are served, and what connection IDs tell balancers, and may set
+    /// options. Options on the command line win.
     #[arg(long, value_name = "F", help_heading = PROCESS)]
     pub config: Option<PathBuf>,
 
@@ -665,6 +674,11 @@ impl Config {
         ConfigError(format!("{prefix}[[host]] {name}, {position}: {}", causes.join(": ")))
     }
 
+    /// Returns an error about a configuration of QUIC-LB in the file.
+    pub fn quic_lb_error(&self, at_fault: &QuicLbConfig, error: &anyhow::Error) -> ConfigError {
+        ConfigError(format!("{}{at_fault}: {error:#}", self.file_prefix()))
+    }
+
     fn file_prefix(&self) -> String {
         let path = self.flags.config.as_ref();
         path.map(|path| format!("--config {}: ", path.display())).unwrap_or_default()
@@ -701,6 +715,13 @@ impl Config {
         Err(self.host_error(&host, &anyhow!(problem)))
     }
 
+    /// Checks that packets can be forwarded to the nodes of QUIC-LB.
+    fn check_nodes(&self) -> Result<(), ConfigError> {
+        let Cli { quic_lb_listen, secrets, .. } = &self.flags;
+        let checked = quic_lb::check_nodes(&self.file.quic_lb, *quic_lb_listen, secrets.is_some());
+        checked.map_err(|(config, problem)| self.quic_lb_error(config, &anyhow!(problem)))
+    }
+
     fn check_paths(&self) -> Result<(), ConfigError> {
         self.check_paths_of(&self.options)
     }
@@ -713,7 +734,7 @@ impl Config {
     /// One line that names both.
     pub fn check_paths_of(&self, started: &OptionValues) -> Result<(), ConfigError> {
         let located = |found: Collision| self.option_error(found.option, &anyhow!("{found}"));
-        paths::check(started, &self.options, &self.file.hosts).map_err(located)
+        paths::check(started, &self.options, &self.file).map_err(located)
     }
 
     /// Warns of private files in folders that the server serves, and of paths that other users may
@@ -722,7 +743,7 @@ impl Config {
         foreign_writers::find(&self.options).iter().for_each(|line| warn!("{line}"));
         let of_hosts = self.file.hosts.iter().filter_map(|host| host.root.as_ref());
         let roots = of_hosts.chain([&self.flags.root]);
-        paths::warn_of_served_files(&self.options, &self.file.hosts, roots);
+        paths::warn_of_served_files(&self.options, &self.file, roots);
     }
 }
 
@@ -794,6 +815,7 @@ fn parse_with(
     let config = Config { flags, file, options };
     config.check_listeners().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_acme().map_err(|e| Stop::Usage(e.to_string()))?;
+    config.check_nodes().map_err(|e| Stop::Usage(e.to_string()))?;
     config.check_paths().map_err(|e| Stop::Usage(e.to_string()))?;
     Ok(config)
 }
@@ -959,7 +981,7 @@ mod tests {
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --responses-memory-max 1048576 --requests-memory-max 2097152 --open-files-max 99 \
-                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --early-data on --drain 7 --takeover sock --quic-lb-listen 127.0.0.1:9200 --metrics 127.0.0.1:9100 \
                     --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-subnet 10.0.0.0/8 --qlog-subnet fd00::/8 --check \
@@ -999,6 +1021,7 @@ mod tests {
         assert_eq!(cli.limits.open_files(), 99);
         assert_eq!(cli.early_data, OnOff::On);
         assert_eq!((cli.drain, cli.takeover), (7, Some("sock".into())));
+        assert_eq!(cli.quic_lb_listen.map(|at| at.port()), Some(9200));
         assert_eq!(cli.metrics.map(|at| at.port()), Some(9100));
         assert_eq!((cli.admin, cli.log_format), (Some("admin.sock".into()), LogFormat::Json));
         assert_eq!(cli.access_log, Some("-".into()));
@@ -1008,6 +1031,34 @@ mod tests {
         let subnets: Vec<_> = cli.qlog_subnet.iter().map(IpNet::to_string).collect();
         assert_eq!(subnets, ["10.0.0.0/8", "fd00::/8"]);
         assert!(cli.speedtest && cli.check);
+    }
+
+    #[test]
+    fn nodes_need_an_address_and_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        let toml = "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\n\
+                    nodes = { 0b = '192.0.2.7:1' }";
+        let start = " --listen [::]:1 --root . --store memory:";
+        for (more, expected) in [
+            ("", Some("nodes need --quic-lb-listen")),
+            (
+                " --quic-lb-listen [::1]:2",
+                Some("192.0.2.7:1 is of another family than --quic-lb-listen"),
+            ),
+            (
+                " --quic-lb-listen 192.0.2.1:2",
+                Some("nodes need --secrets, the same on all servers"),
+            ),
+            (" --quic-lb-listen 192.0.2.1:2 --secrets s", None),
+        ] {
+            let error = parse_words(&with_file(&dir, toml, &format!("{start}{more}"))).err();
+            let error = error.map(|stop| stop.to_string());
+            let place = "edge.toml: [[quic-lb]], line 1, column 1: ";
+            let is_named =
+                |error: &String| error.contains(place) && error.contains(expected.unwrap());
+            assert_eq!(error.is_some(), expected.is_some(), "{more}: {error:?}");
+            assert!(error.as_ref().is_none_or(is_named), "{error:?}");
+        }
     }
 
     /// Writes a configuration file. Returns a command line that names it.
@@ -1032,7 +1083,7 @@ mod tests {
                     --idle-timeout 5 --connection-time-max 4 --stall-timeout 3 --requests-max 2 \
                     --header-bytes-max 1024 --max-jump 30000 --send-buffer-max 65536 \
                     --responses-memory-max 1048576 --requests-memory-max 2097152 --open-files-max 99 \
-                    --early-data on --drain 7 --takeover sock --metrics 127.0.0.1:9100 \
+                    --early-data on --drain 7 --takeover sock --quic-lb-listen 127.0.0.1:9200 --metrics 127.0.0.1:9100 \
                     --admin admin.sock --log-format json \
                     --access-log - --access-log-format common --qlog-dir logs --qlog-rate 0.5 \
                     --qlog-bytes-max 1048576 --qlog-files-max 77 \

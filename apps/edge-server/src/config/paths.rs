@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use log::warn;
 
-use crate::config::file::Host;
+use crate::config::file::ConfigFile;
 use crate::config::preflight::resolved;
 
 /// OptionValues that name what the server writes to, and what it reads.
@@ -43,8 +43,8 @@ const PRIVATE: [&str; 11] = [
     "acme-external-account",
 ];
 
-/// Keys of a host that name such files.
-const PRIVATE_OF_HOST: [&str; 3] = ["key", "basic-auth", "signed-url"];
+/// Keys of tables that name such files.
+const PRIVATE_OF_TABLES: [&str; 3] = ["key", "basic-auth", "signed-url"];
 
 /// Values of options, by name.
 pub type OptionValues = BTreeMap<String, Vec<OsString>>;
@@ -65,35 +65,43 @@ impl fmt::Display for Collision {
     }
 }
 
-/// Value of an option, or of a key of a host.
+/// Value of an option, or of a key of a table.
 #[derive(Debug)]
 struct NamedPath {
     option: &'static str,
 
-    /// The host, if it is a key's.
-    host: Option<String>,
+    /// The table, if it is a key's.
+    table: Option<String>,
     path: PathBuf,
 }
 
 impl fmt::Display for NamedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Some(host) => write!(f, "{} of [[host]] {host}", self.option),
+        match &self.table {
+            Some(table) => write!(f, "{} of {table}", self.option),
             None => write!(f, "--{}", self.option),
         }
     }
 }
 
 impl NamedPath {
-    /// Returns the files that hosts name.
-    fn of_hosts(hosts: &[Host]) -> impl Iterator<Item = Self> + '_ {
-        hosts.iter().flat_map(|host| {
+    /// Returns the files that tables name.
+    fn of_tables(file: &ConfigFile) -> impl Iterator<Item = Self> + '_ {
+        let of_hosts = file.hosts.iter().flat_map(|host| {
             host.files().map(|(key, path)| Self {
                 option: key,
-                host: Some(host.first_name().to_owned()),
+                table: Some(format!("[[host]] {}", host.first_name())),
                 path: resolved(path),
             })
-        })
+        });
+        let of_quic_lb = file.quic_lb.iter().filter_map(|config| {
+            Some(Self {
+                option: "key",
+                table: Some("[[quic-lb]]".to_owned()),
+                path: resolved(config.key.as_ref()?),
+            })
+        });
+        of_hosts.chain(of_quic_lb)
     }
 
     fn of<'a>(
@@ -104,7 +112,7 @@ impl NamedPath {
             *value != "-" && !value.as_bytes().windows(3).any(|part| part == b"://")
         };
         let values = options.get(option).into_iter().flatten().filter(is_file);
-        values.map(move |value| Self { option, host: None, path: resolved(Path::new(value)) })
+        values.map(move |value| Self { option, table: None, path: resolved(Path::new(value)) })
     }
 
     /// Returns whether a file of the other one is at the path of this, or would be.
@@ -119,7 +127,7 @@ impl NamedPath {
         let is_beside = path.parent() == self.path.parent();
         match other.strip_prefix(name).filter(|_| is_beside) {
             None => false,
-            Some(_) if self.host.is_some() => false,
+            Some(_) if self.table.is_some() => false,
             Some(suffix) if self.option == "store" => {
                 [&b".lock"[..], b"-wal", b"-shm"].contains(&suffix)
             }
@@ -133,7 +141,7 @@ impl NamedPath {
 }
 
 /// Checks that nothing else is at a path to which the server writes, as options of its start say: no
-/// other one, and no file that it reads, as options and hosts say now.
+/// other one, and no file that it reads, as options and tables say now.
 ///
 /// # Errors
 ///
@@ -141,12 +149,12 @@ impl NamedPath {
 pub fn check(
     started: &OptionValues,
     options: &OptionValues,
-    hosts: &[Host],
+    file: &ConfigFile,
 ) -> Result<(), Collision> {
     let written: Vec<_> =
         WRITTEN.iter().flat_map(|option| NamedPath::of(started, option)).collect();
     let read = READ.iter().flat_map(|option| NamedPath::of(options, option));
-    let read: Vec<_> = read.chain(NamedPath::of_hosts(hosts)).collect();
+    let read: Vec<_> = read.chain(NamedPath::of_tables(file)).collect();
     for (index, one) in written.iter().enumerate() {
         let mut others = written[..index].iter().chain(&read);
         let collides = |other: &&NamedPath| one.collides_with(other) || other.collides_with(one);
@@ -161,15 +169,15 @@ pub fn check(
 /// Warns of private files that clients could download from one of the folders `roots`.
 pub fn warn_of_served_files<'a>(
     options: &OptionValues,
-    hosts: &[Host],
+    file: &ConfigFile,
     roots: impl Iterator<Item = &'a PathBuf>,
 ) {
     let roots: Vec<_> = roots.map(|root| resolved(root)).collect();
     let of_options = PRIVATE.iter().flat_map(|option| NamedPath::of(options, option));
-    let of_hosts =
-        NamedPath::of_hosts(hosts).filter(|named| PRIVATE_OF_HOST.contains(&named.option));
+    let of_tables =
+        NamedPath::of_tables(file).filter(|named| PRIVATE_OF_TABLES.contains(&named.option));
     let mut warned = Vec::new();
-    for named in of_options.chain(of_hosts) {
+    for named in of_options.chain(of_tables) {
         let root = roots.iter().find(|root| named.path.starts_with(root));
         let name = named.to_string();
         if let Some(root) = root.filter(|_| !warned.contains(&name)) {
@@ -192,7 +200,7 @@ mod tests {
     use super::*;
 
     fn named(option: &'static str, path: &str) -> NamedPath {
-        NamedPath { option, host: None, path: path.into() }
+        NamedPath { option, table: None, path: path.into() }
     }
 
     #[test]
@@ -220,8 +228,11 @@ mod tests {
         let file = dir.path().join("edge.toml");
         let toml = "[[host]]\nnames = ['a']\ncert = ['c1', 'c2']\nkey = ['k1', 'k2']\n\
                     access = [{ basic-auth = 'users' }, { signed-url = 'signers' }]\n";
+        let toml = format!(
+            "{toml}[[quic-lb]]\nconfig-id = 0\nserver-id = '01'\nnonce-length = 8\nkey = 'lb'"
+        );
         std::fs::write(&file, toml).unwrap();
-        let hosts = crate::config::file::ConfigFile::read(&file).unwrap().hosts;
+        let file = ConfigFile::read(&file).unwrap();
         let values = |pairs: &[(&str, &str)]| -> OptionValues {
             pairs.iter().map(|(name, value)| (name.to_string(), vec![value.into()])).collect()
         };
@@ -247,12 +258,13 @@ mod tests {
                 ("./k2", "key of [[host]] a"),
                 ("users", "basic-auth of [[host]] a"),
                 ("signers", "signed-url of [[host]] a"),
+                ("lb", "key of [[quic-lb]]"),
             ] {
-                let error = check(&values(&[(written, path)]), &read, &hosts).unwrap_err();
+                let error = check(&values(&[(written, path)]), &read, &file).unwrap_err();
                 let expected = format!("{other} and --{written} are the same path; name two");
                 assert_eq!(error.to_string(), expected);
             }
-            assert!(check(&values(&[(written, "other")]), &read, &hosts).is_ok(), "{written}");
+            assert!(check(&values(&[(written, "other")]), &read, &file).is_ok(), "{written}");
         }
     }
 }

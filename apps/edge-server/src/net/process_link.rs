@@ -52,7 +52,7 @@ const SERVES: [u8; 1] = *b"s";
 const CODEPOINT: u8 = b'e';
 
 /// Length of an address in a message: family, IP, port, and zone.
-const ADDRESS_BYTES: usize = 1 + 16 + 2 + 4;
+pub const ADDRESS_BYTES: usize = 1 + 16 + 2 + 4;
 
 /// Message of another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Link {
             }
             self.sent.set(Some(ecn));
         }
-        let (from, to) = (encode(info.from), encode(info.to));
+        let (from, to) = (encode_address(info.from), encode_address(info.to));
         let message = [IoSlice::new(&from), IoSlice::new(&to), IoSlice::new(datagram)];
         self.send_message(&message).map(drop)
     }
@@ -211,7 +211,8 @@ impl AsRawFd for Link {
     }
 }
 
-fn encode(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
+/// Returns the form of an address in a message.
+pub fn encode_address(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
     let (family, ip, zone) = match address {
         SocketAddr::V4(v4) => (4, v4.ip().to_ipv6_mapped(), 0),
         SocketAddr::V6(v6) => (6, *v6.ip(), v6.scope_id()),
@@ -232,7 +233,8 @@ fn decode(message: &[u8]) -> Option<(RecvInfo, usize)> {
     Some((info, message.len() - datagram.len()))
 }
 
-fn decode_address(bytes: &[u8; ADDRESS_BYTES]) -> Option<SocketAddr> {
+/// Returns the address of this form.
+pub fn decode_address(bytes: &[u8; ADDRESS_BYTES]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first()?;
     let (ip, rest) = rest.split_first_chunk::<16>()?;
     let (port, zone) = rest.split_first_chunk::<2>()?;
@@ -363,7 +365,7 @@ mod tests {
     fn datagram_of_older_version_is_not_ecn_capable() {
         let (one, other) = Link::pair().unwrap();
         let other = Link::new(other);
-        let address = encode("192.0.2.7:443".parse().unwrap());
+        let address = encode_address("192.0.2.7:443".parse().unwrap());
         let message = [&address[..], &address, b"x"].concat();
         assert_eq!(one.send_message(&[IoSlice::new(&message)]), Ok(true));
         assert_eq!(received(&other), [Codepoint::NotEct]);

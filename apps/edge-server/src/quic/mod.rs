@@ -13,11 +13,14 @@ pub mod ech_config;
 pub mod handle;
 pub mod header;
 mod offered_signatures;
+pub mod quic_lb;
+pub mod quic_lb_set;
 pub mod random;
 pub mod secrets;
 pub mod session_ticket;
 pub mod stateless_reset;
 pub mod token;
+pub mod worker_octet;
 mod x509;
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Shared secrets of a fleet (`--secrets`): keys for tokens, stateless resets and session tickets
-//! that any worker of any server accepts.
+//! Shared secrets of a fleet (`--secrets`): keys for tokens, stateless resets, session tickets and
+//! forwarded packets that any worker of any server accepts.
 //!
 //! Keys are derived from a secret by HKDF with SHA-256 (RFC 5869). The first secret in the file
 //! seals; every secret opens. A byte in what was sealed names the secret.
@@ -31,6 +31,7 @@ const TICKET_NAME: &[u8] = b"ticket name";
 const TICKET_CIPHER: &[u8] = b"ticket cipher";
 const TICKET_MAC: &[u8] = b"ticket mac";
 const ARM: &[u8] = b"resume arm";
+const ENVELOPE: &[u8] = b"envelope";
 
 /// Key of the arms without a file of secrets. A client's arm has to outlive the process, which a
 /// random secret does not, and is no secret itself.
@@ -55,6 +56,7 @@ pub struct Secret {
     name: u8,
     root: hkdf::Prk,
     stateless_reset: hmac::Key,
+    envelope: hmac::Key,
     ticket: TicketKeys,
 }
 
@@ -164,7 +166,9 @@ impl Secret {
             mac: expand(&root, TICKET_MAC),
         };
         let stateless_reset = hmac::Key::new(hmac::HMAC_SHA256, &stateless_reset);
-        Self { name, root, stateless_reset, ticket }
+        let envelope: [u8; 32] = expand(&root, ENVELOPE);
+        let envelope = hmac::Key::new(hmac::HMAC_SHA256, &envelope);
+        Self { name, root, stateless_reset, envelope, ticket }
     }
 
     pub fn name(&self) -> u8 {
@@ -181,6 +185,11 @@ impl Secret {
     /// Returns the key from which stateless reset tokens are derived.
     pub fn stateless_reset_key(&self) -> &hmac::Key {
         &self.stateless_reset
+    }
+
+    /// Returns the key that authenticates what servers forward to each other.
+    pub fn envelope_key(&self) -> &hmac::Key {
+        &self.envelope
     }
 
     pub fn ticket_keys(&self) -> &TicketKeys {

@@ -15,8 +15,7 @@ use ring::hmac;
 
 use crate::quic::address::address_bytes;
 use crate::quic::client_shards::ClientShards;
-use crate::quic::connection_id;
-use crate::quic::connection_id::Cid;
+use crate::quic::connection_id::GeneratedId;
 use crate::quic::random;
 use crate::quic::secrets::Secrets;
 use crate::quic::secrets::SharedSecrets;
@@ -34,10 +33,10 @@ const RESETS_PER_SECOND_MAX: u32 = 1000;
 /// Limit on those of one shard of clients: one client cannot take those of all others.
 const RESETS_OF_SHARD_MAX: u32 = RESETS_PER_SECOND_MAX / 8;
 
-/// Returns the token of a connection ID used at the server address `local`, or `None` if its
-/// secret is unknown.
-fn token(secrets: &Secrets, id: &[u8], local: SocketAddr) -> Option<u128> {
-    let secret = secrets.named(*id.get(connection_id::SECRET_OFFSET)?)?;
+/// Returns the token of a connection ID that names `secret`, used at the server address `local`, or `None`
+/// if that is unknown.
+fn token(secrets: &Secrets, secret: u8, id: &[u8], local: SocketAddr) -> Option<u128> {
+    let secret = secrets.named(secret)?;
     let mut context = hmac::Context::with_key(secret.stateless_reset_key());
     context.update(id);
     context.update(&address_bytes(local.ip()));
@@ -66,15 +65,15 @@ impl StatelessResets {
 
     /// Returns the token of a connection ID used at the server address `local`, or `None` if its
     /// secret is unknown.
-    pub fn token(&self, id: &Cid, local: SocketAddr) -> Option<u128> {
-        token(&self.secrets.get(), id.borrow(), local)
+    pub fn token(&self, id: &GeneratedId, local: SocketAddr) -> Option<u128> {
+        token(&self.secrets.get(), id.secret, id.cid.borrow(), local)
     }
 
-    /// Writes the reset in reply to a packet of `packet_bytes` for an unknown connection. Returns
-    /// its length, or `None` if no reset is to be sent.
+    /// Writes the reset in reply to a packet of `packet_bytes` for an unknown connection, whose ID names
+    /// `secret`. Returns its length, or `None` if no reset is to be sent.
     pub fn write(
         &mut self,
-        id: &[u8],
+        (id, secret): (&[u8], u8),
         info: RecvInfo,
         packet_bytes: usize,
         now: Instant,
@@ -86,7 +85,7 @@ impl StatelessResets {
         if length < RESET_BYTES_MIN {
             return None;
         }
-        let token = token(&self.secrets.get(), id, info.to)?;
+        let token = token(&self.secrets.get(), secret, id, info.to)?;
         if !self.acquire(ClientUnit::of(info.from.ip()), now) {
             return None;
         }
@@ -116,6 +115,7 @@ impl StatelessResets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::connection_id::tests::reader;
     use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::connection_id::Origin;
     use crate::quic::secrets::tests::shared;
@@ -131,12 +131,10 @@ mod tests {
     }
 
     /// Returns an ID and its token, made with these secrets.
-    fn generated(secrets: &SharedSecrets) -> (Vec<u8>, u128) {
-        let id =
-            ConnectionIdGenerator::new(Origin::default(), secrets.clone()).connection_id().unwrap();
-        let id = id.as_quic().to_vec();
-        let token = token(&secrets.get(), &id, local()).unwrap();
-        (id, token)
+    fn generated(secrets: &SharedSecrets) -> (GeneratedId, u128) {
+        let (origin, secrets) = (Origin::default(), secrets.clone());
+        let id = ConnectionIdGenerator::new(origin, secrets.clone(), reader()).generate().unwrap();
+        (id, StatelessResets::new(secrets).token(&id, local()).unwrap())
     }
 
     #[test]
@@ -145,15 +143,22 @@ mod tests {
         for (lines, expected) in
             [(&[ONE][..], Some(generated)), (&[OTHER, ONE], Some(generated)), (&[OTHER], None)]
         {
-            assert_eq!(token(&shared(lines).get(), &id, local()), expected, "{lines:?}");
+            assert_eq!(
+                StatelessResets::new(shared(lines)).token(&id, local()),
+                expected,
+                "{lines:?}"
+            );
         }
     }
 
     #[test]
     fn token_depends_on_cid_and_address() {
         let secrets = shared(&[ONE]);
-        let (id, generated) = generated(&secrets);
-        let token_at = |id: &[u8], local: &str| token(&secrets.get(), id, local.parse().unwrap());
+        let (generated_id, generated) = generated(&secrets);
+        let token_at = |id: &[u8], local: &str| {
+            token(&secrets.get(), generated_id.secret, id, local.parse().unwrap())
+        };
+        let id = generated_id.cid.as_quic().to_vec();
         assert_eq!(token_at(&id, "[::ffff:192.0.2.1]:443"), Some(generated));
         assert_ne!(token_at(&id, "192.0.2.1:444"), Some(generated));
         assert_ne!(token_at(&id, "192.0.2.2:443"), Some(generated));
@@ -177,15 +182,21 @@ mod tests {
             (1350, Some(43)),
         ] {
             let now = quiche::clock::now();
-            let written = resets.write(&id, from(1), packet_bytes, now, &mut buffer);
+            let written = resets.write(
+                (&id.cid.as_quic(), id.secret),
+                from(1),
+                packet_bytes,
+                now,
+                &mut buffer,
+            );
             assert_eq!(written, length, "{packet_bytes}");
             let Some(length) = length else { continue };
             assert_eq!(buffer[0] & 0xc0, 0x40);
             assert_eq!(buffer[length - TOKEN_BYTES..length], token.to_be_bytes());
         }
-        let theirs = [0; 16];
+        let unknown = (&id.cid.as_quic()[..], !id.secret);
         let now = quiche::clock::now();
-        assert_eq!(resets.write(&theirs, from(1), 1350, now, &mut buffer), None);
+        assert_eq!(resets.write(unknown, from(1), 1350, now, &mut buffer), None);
     }
 
     #[test]
@@ -197,8 +208,15 @@ mod tests {
         let mut sent_at = |after_ms, clients: u8| {
             let now = start + Duration::from_millis(after_ms);
             let mut buffer = [0; 100];
-            let mut write =
-                |n: u32| resets.write(&id, from(n as u8 % clients), 100, now, &mut buffer);
+            let mut write = |n: u32| {
+                resets.write(
+                    (&id.cid.as_quic(), id.secret),
+                    from(n as u8 % clients),
+                    100,
+                    now,
+                    &mut buffer,
+                )
+            };
             (0..2 * RESETS_PER_SECOND_MAX).filter(|n| write(*n).is_some()).count()
         };
         let all = RESETS_PER_SECOND_MAX as usize;

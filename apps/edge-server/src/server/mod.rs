@@ -41,9 +41,11 @@ use crate::config::listener::Listener;
 use crate::config::Cli;
 use crate::config::Config;
 use crate::content::read_pool::ReadQueue;
+use crate::net::node_socket::NodeSocket;
 use crate::net::socket;
 use crate::net::steering::Steering;
 use crate::quic::connection_id::Origin;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::server::resources::Resources;
@@ -58,6 +60,9 @@ use crate::worker::command::CommandSender;
 use crate::worker::event_loop::EventLoop;
 use crate::worker::event_loop::WorkerHandles;
 use crate::worker::forwarding::Forwarding;
+use crate::worker::forwarding::ForwardingInlet;
+use crate::worker::nodes::NodeReceiver;
+use crate::worker::nodes::NodeSender;
 use crate::worker::poller::Poller;
 use crate::worker::relay::OlderProcess;
 use crate::worker::relay::ProcessRelay;
@@ -81,17 +86,24 @@ pub struct Workers {
     pub commands: CommandSender,
 
     pub generation: u8,
+    pub mask_key: WorkerMaskKey,
 
     /// What a successor gets, if there may be one.
     pub descriptors: Vec<WorkerDescriptors>,
 
     pub shutdown_log: ShutdownLog,
+
+    /// Receiver of what other servers forward.
+    pub node_receiver: Option<NodeReceiver>,
 }
 
 /// The workers' sockets, in their order.
 pub struct WorkerSockets {
     /// Generation of this process.
     generation: u8,
+
+    /// Key of the worker octets in connection IDs, the same as in older processes.
+    mask_key: WorkerMaskKey,
 
     /// Those of a listener side by side.
     sockets: Vec<WorkerSocket>,
@@ -113,6 +125,9 @@ pub struct SharedServices<'a> {
     pub metrics: &'a Metrics,
     pub health: &'a Health,
     pub access_log: Option<&'a AccessLog>,
+
+    /// Socket between servers, if they forward to each other.
+    pub node_socket: Option<Arc<NodeSocket>>,
 }
 
 impl Workers {
@@ -130,7 +145,7 @@ impl Workers {
         let cli = &config.flags;
         let read_queue =
             ReadQueue::with_threads().context("cannot start the threads that read files")?;
-        let WorkerSockets { generation, sockets, older } = sockets;
+        let WorkerSockets { generation, mask_key, sockets, older } = sockets;
         services.metrics.socket_drops.watch(sockets.iter().map(|worker| &worker.socket));
         let descriptors = sockets.iter().zip(&older).filter(|_| cli.takeover.is_some());
         let descriptors = descriptors.map(|(worker, older)| duplicate(&worker.socket, older));
@@ -140,7 +155,17 @@ impl Workers {
         let pollers = pollers.context("cannot set up the event loops")?;
         let wakers: Vec<_> = pollers.iter().map(Poller::waker).collect();
         let (commands, receivers) = CommandSender::connect(wakers.iter().cloned());
-        let (addresses, forwarding) = connect_listeners(&sockets, &wakers);
+        let (inlets, forwarding) = connect_listeners(&sockets, &wakers, mask_key);
+        let addresses = inlets.iter().map(|(address, _)| *address).collect();
+        let node_socket = &services.node_socket;
+        let (secrets, node_metrics) = (&resources.secrets, services.metrics.nodes());
+        let node_sender = || {
+            let (socket, metrics) = (Arc::clone(node_socket.as_ref()?), node_metrics.clone());
+            Some(NodeSender::new(socket, secrets.clone(), metrics, quiche::clock::now()))
+        };
+        let node_receiver = node_socket.as_ref().map(|socket| {
+            NodeReceiver::new(Arc::clone(socket), secrets.clone(), node_metrics.clone(), inlets)
+        });
         let listeners = sockets.iter().map(|worker| worker.listener).collect();
         let shutdown_barriers = ShutdownBarrier::for_workers(wakers.iter().cloned());
         let heartbeats = services.health.watch(wakers);
@@ -189,8 +214,10 @@ impl Workers {
             let files = files.clone();
             let services = worker::WorkerServices {
                 name,
+                mask_key,
                 read_pool,
                 store,
+                nodes: node_sender(),
                 metrics,
                 access_log,
                 limiter,
@@ -211,8 +238,10 @@ impl Workers {
             event_loops,
             commands,
             generation,
+            mask_key,
             descriptors,
             shutdown_log,
+            node_receiver,
         })
     }
 }
@@ -259,27 +288,31 @@ impl WorkerSockets {
             sockets.extend(group.into_iter().map(|socket| WorkerSocket { listener, socket }));
         }
         let older = sockets.iter().map(|_| Vec::new()).collect();
-        Ok((Self { generation: 0, sockets, older }, None))
+        let mask_key = random_mask_key()?;
+        Ok((Self { generation: 0, mask_key, sockets, older }, None))
     }
 }
 
 /// Connects the workers of each listener, and has the kernel steer packets to them. Returns the
-/// addresses of the listeners, and each worker's queues.
+/// addresses of the listeners with the ways to their workers, and each worker's queues.
 fn connect_listeners(
     sockets: &[WorkerSocket],
     wakers: &[Arc<Waker>],
-) -> (Vec<SocketAddr>, Vec<Forwarding>) {
-    let (mut addresses, mut forwarding) = (Vec::new(), Vec::new());
+    mask_key: WorkerMaskKey,
+) -> (Vec<(SocketAddr, ForwardingInlet)>, Vec<Forwarding>) {
+    let (mut inlets, mut forwarding) = (Vec::new(), Vec::new());
     for group in sockets.chunk_by(|one, other| one.listener == other.listener) {
-        let steering = Steering::new(group.len() as u16);
+        let steering = Steering::new(group.len() as u16, mask_key);
         if let Err(e) = steering.attach(&group[0].socket) {
             warn!("the kernel does not steer packets; workers forward them to each other instead: {e}");
         }
         let wakers = wakers[forwarding.len()..].iter().take(group.len());
-        forwarding.extend(Forwarding::connect(steering, wakers.cloned()));
-        addresses.push(group[0].socket.local_addr());
+        let of_group = Forwarding::connect(steering, wakers.cloned());
+        let address = group[0].socket.local_addr();
+        inlets.extend(of_group.first().map(|forwarding| (address, forwarding.inlet())));
+        forwarding.extend(of_group);
     }
-    (addresses, forwarding)
+    (inlets, forwarding)
 }
 
 /// Returns descriptors of the same socket and links.
@@ -304,7 +337,13 @@ fn adopt(cli: &Cli, from: &mut OldProcess) -> anyhow::Result<WorkerSockets> {
     }
     let with_listener = |(listener, socket)| WorkerSocket { listener, socket };
     let sockets = listeners.into_iter().zip(sockets).map(with_listener).collect();
-    Ok(WorkerSockets { generation, sockets, older })
+    // A process of an earlier release has none, and no worker octets.
+    let mask_key = from.mask_key.map_or_else(random_mask_key, Ok)?;
+    Ok(WorkerSockets { generation, mask_key, sockets, older })
+}
+
+fn random_mask_key() -> anyhow::Result<WorkerMaskKey> {
+    WorkerMaskKey::random().context("cannot create a key: the system provides no random bytes")
 }
 
 /// Returns the listener of each socket of another process, of which those of a listener are side by

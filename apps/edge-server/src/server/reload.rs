@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::content::cache::purge::PurgeTarget;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
+use crate::quic::quic_lb_set::QuicLbSet;
 use crate::server::resources::Resources;
 use crate::tcp::settings::TcpConfig;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -100,6 +101,7 @@ impl Reloader {
             certificates: Certificates::read(&config)?,
             controllers: HostControllers::new(&config)?,
             secrets: self.resources.secrets.clone(),
+            quic_lb: QuicLbSet::read(&config)?,
             hash_keys: self.resources.hash_keys.clone(),
         };
         let cli = &config.flags;

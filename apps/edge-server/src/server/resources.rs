@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
+use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::tcp::settings::TcpConfig;
@@ -23,6 +24,7 @@ pub struct Resources {
     pub certificates: Certificates,
     pub controllers: HostControllers,
     pub secrets: SharedSecrets,
+    pub quic_lb: QuicLbSet,
     pub hash_keys: Option<WatchedHashKeys>,
 }
 
@@ -42,11 +44,12 @@ impl Resources {
         let controllers = HostControllers::new(config)?;
         let secrets = secrets::open(cli.secrets.as_deref());
         let secrets = secrets.map_err(|e| config.option_error("secrets", &e))?;
+        let quic_lb = QuicLbSet::read(config)?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys
             .context("cannot use --hash-keys; name a readable file of keys")
             .map_err(|e| config.option_error("hash-keys", &e))?;
-        Ok(Self { virtual_hosts, certificates, controllers, secrets, hash_keys })
+        Ok(Self { virtual_hosts, certificates, controllers, secrets, quic_lb, hash_keys })
     }
 
     /// Has metrics follow the files.
@@ -76,7 +79,7 @@ impl Resources {
     ///
     /// A certificate or an option cannot be used.
     pub fn worker_config(&self, cli: &Cli, listener: &Listener) -> anyhow::Result<WorkerConfig> {
-        let Self { virtual_hosts, certificates, controllers, secrets, .. } = self;
-        WorkerConfig::new(cli, listener, virtual_hosts, certificates, controllers, secrets)
+        let Self { virtual_hosts, certificates, controllers, secrets, quic_lb, .. } = self;
+        WorkerConfig::new(cli, listener, virtual_hosts, certificates, controllers, secrets, quic_lb)
     }
 }

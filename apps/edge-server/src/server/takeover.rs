@@ -2,7 +2,7 @@
 //!
 //! Both meet at a Unix socket. The old process gives each worker's UDP socket, one end of a
 //! [link](crate::net::process_link::Link), and its links to still older processes, and the TCP sockets
-//! that listen. When the new one
+//! that listen, and the one at which other servers forward packets. When the new one
 //! is ready to serve, the old one stops reading, reports it, and drains. From then on the new one
 //! reads everything, and passes on what belongs to none of its connections
 //! ([relay](crate::worker::relay)). If it ends while the old one has connections, or at once, the old
@@ -44,6 +44,8 @@ use crate::acme::AcmeHandle;
 use crate::net::private_socket;
 use crate::net::private_socket::PrivateListener;
 use crate::net::process_link::Link;
+use crate::quic::worker_octet;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::server::supervisor::Supervisor;
 use crate::tcp::listeners;
 use crate::tcp::TcpHandle;
@@ -55,10 +57,14 @@ use crate::worker::command::Command;
 use crate::worker::command::CommandSender;
 use crate::worker::command::Handover;
 use crate::worker::drain::DrainReason;
+use crate::worker::nodes::NodeHandle;
 use crate::worker::relay::OlderProcess;
 
 /// What the old process begins with. Another version says something else.
-const GREETING: [u8; 8] = *b"edge-ho2";
+const GREETING: [u8; 8] = *b"edge-ho3";
+
+/// What one begins with whose connection IDs have no worker octet, and which has no key of them.
+const EARLIER_GREETING: [u8; 8] = *b"edge-ho2";
 
 /// What an admin socket begins with, which has heard nothing for some seconds.
 const OF_ADMIN_SOCKET: [u8; 8] = *b"HTTP/1.1";
@@ -70,7 +76,10 @@ const YOURS: u8 = b'y';
 /// The new process asks for TCP sockets. One without TCP does not, nor one of an older version.
 const ASKS_FOR_TCP: u8 = b't';
 
-/// What comes with a TCP socket, and after the last.
+/// The new process asks for the socket at which other servers forward.
+const ASKS_FOR_NODES: u8 = b'n';
+
+/// What comes with a socket, and after the last.
 const SOCKET: u8 = b's';
 const NO_SOCKET: u8 = b'e';
 
@@ -93,6 +102,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct OldProcess {
     stream: UnixStream,
     path: PathBuf,
+
+    /// Key of the worker octets in its connection IDs, if they have such.
+    pub mask_key: Option<WorkerMaskKey>,
 
     /// What its workers have given, in their order.
     pub workers: Vec<WorkerDescriptors>,
@@ -135,6 +147,7 @@ pub struct TakeoverListener(PrivateListener);
 /// What a successor gets, and what ends when it has it.
 pub struct TakeoverState {
     pub generation: u8,
+    pub mask_key: WorkerMaskKey,
 
     /// What the workers have, in their order.
     pub workers: Vec<WorkerDescriptors>,
@@ -142,6 +155,9 @@ pub struct TakeoverState {
     /// TCP sockets that listen, and what accepts their connections.
     pub tcp_sockets: Vec<OwnedFd>,
     pub tcp: Option<TcpHandle>,
+
+    /// Receiver of what other servers forward.
+    pub nodes: Option<NodeHandle>,
     pub acme: AcmeHandle,
     pub supervisor: Supervisor,
 
@@ -188,10 +204,10 @@ impl OldProcess {
         // The process that listens there decides which sockets this server reads.
         let trusted = private_socket::check_peer(&stream).map_err(anyhow::Error::from);
         let workers = trusted.and_then(|()| receive(&stream)).map_err(explained);
-        let workers = workers
+        let (mask_key, workers) = workers
             .with_context(|| format!("cannot take over through --takeover {}", path.display()))?;
-        let mut old_process =
-            Self { stream, path: path.to_owned(), workers, tcp_sockets: Vec::new() };
+        let (path, tcp_sockets) = (path.to_owned(), Vec::new());
+        let mut old_process = Self { stream, path, mask_key, workers, tcp_sockets };
         if !has_tcp {
             return Ok(old_process);
         }
@@ -199,6 +215,7 @@ impl OldProcess {
             Ok(()) => Ok(old_process),
             // One of an older version has none, and expects something else.
             Err(_) => {
+                let path = &old_process.path;
                 let stream = UnixStream::connect(path).with_context(|| unusable(path))?;
                 Self::receive(stream, path, false)
             }
@@ -207,8 +224,21 @@ impl OldProcess {
 
     fn receive_tcp_sockets(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&[ASKS_FOR_TCP])?;
-        self.tcp_sockets = receive_tcp_sockets(&self.stream)?;
+        self.tcp_sockets = receive_sockets(&self.stream)?;
         Ok(())
+    }
+
+    /// Receives the socket at which other servers forward, if it has one. One of an earlier release does not.
+    ///
+    /// # Errors
+    ///
+    /// It did not hand over.
+    pub fn receive_node_socket(&mut self) -> anyhow::Result<Option<OwnedFd>> {
+        if self.mask_key.is_none() {
+            return Ok(None);
+        }
+        self.stream.write_all(&[ASKS_FOR_NODES])?;
+        Ok(receive_sockets(&self.stream)?.pop())
     }
 
     /// Returns its generation.
@@ -314,6 +344,7 @@ impl TakeoverState {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.write_all(&GREETING)?;
+        stream.write_all(&self.mask_key.to_bytes())?;
         stream.write_all(&(self.workers.len() as u16).to_be_bytes())?;
         let mut links = Vec::new();
         for worker in &self.workers {
@@ -322,12 +353,18 @@ impl TakeoverState {
             send_worker(&stream, &worker.socket, &this, &worker.older)?;
             links.push(own);
         }
+        let mut nodes = None;
         loop {
             let mut answer = [0];
             stream.read_exact(&mut answer)?;
             match answer {
                 [READY] => break,
-                [ASKS_FOR_TCP] => send_tcp_sockets(&stream, &self.tcp_sockets)?,
+                [ASKS_FOR_TCP] => send_sockets(&stream, &self.tcp_sockets)?,
+                [ASKS_FOR_NODES] => {
+                    nodes = self.nodes.as_ref();
+                    let sockets: Vec<_> = nodes.into_iter().map(|nodes| &*nodes.socket).collect();
+                    send_sockets(&stream, &sockets)?;
+                }
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
@@ -339,6 +376,7 @@ impl TakeoverState {
             .map(|link| Command::HandOver(Handover { link, newer_ended: newer_ended.clone() }));
         self.acme.set_paused(true);
         self.tcp.iter().for_each(TcpHandle::hand_over);
+        nodes.into_iter().for_each(NodeHandle::hand_over);
         self.commands.broadcast_and_wait(handovers);
         drop(newer_ended);
         if let Some(status) = &self.status {
@@ -364,6 +402,7 @@ impl TakeoverState {
         // Before it is told: clients may come at once.
         self.tcp_sockets.iter().for_each(listeners::resume);
         self.tcp.iter().for_each(TcpHandle::serve_again);
+        self.nodes.iter().for_each(NodeHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {
             warn!("{e:#}");
         }
@@ -411,7 +450,9 @@ fn unusable(path: &Path) -> String {
     format!("cannot use --takeover {}; name a socket in a writable folder", path.display())
 }
 
-fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
+fn receive(
+    mut stream: &UnixStream,
+) -> anyhow::Result<(Option<WorkerMaskKey>, Vec<WorkerDescriptors>)> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let (mut greeting, mut workers) = ([0; GREETING.len()], [0; 2]);
@@ -419,16 +460,22 @@ fn receive(mut stream: &UnixStream) -> anyhow::Result<Vec<WorkerDescriptors>> {
     if greeting == OF_ADMIN_SOCKET {
         bail!("that is an admin socket; name the path of --takeover of the server that has it");
     }
-    if greeting != GREETING {
-        bail!("another version listens there; stop it first");
-    }
+    let mask_key = match greeting {
+        GREETING => {
+            let mut key = [0; worker_octet::KEY_BYTES];
+            stream.read_exact(&mut key)?;
+            Some(WorkerMaskKey::from_bytes(key))
+        }
+        EARLIER_GREETING => None,
+        _ => bail!("another version listens there; stop it first"),
+    };
     stream.read_exact(&mut workers)?;
     let workers = (0..u16::from_be_bytes(workers)).map(|_| receive_worker(stream));
     let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
     if workers.is_empty() {
         bail!("it has no sockets; stop the server that listens there");
     }
-    Ok(workers)
+    Ok((mask_key, workers))
 }
 
 /// Sends the descriptors of one worker, with the number of links and their generations.
@@ -457,13 +504,13 @@ fn send_worker(
     send(stream, &message, &descriptors)
 }
 
-/// Sends TCP sockets, each with a byte, and a byte at the end.
-fn send_tcp_sockets(stream: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+/// Sends sockets, each with a byte, and a byte at the end.
+fn send_sockets(stream: &UnixStream, sockets: &[impl AsFd]) -> io::Result<()> {
     sockets.iter().try_for_each(|socket| send(stream, &[SOCKET], &[socket.as_fd()]))?;
     send(stream, &[NO_SOCKET], &[])
 }
 
-fn receive_tcp_sockets(stream: &UnixStream) -> anyhow::Result<Vec<OwnedFd>> {
+fn receive_sockets(stream: &UnixStream) -> anyhow::Result<Vec<OwnedFd>> {
     let mut sockets = Vec::new();
     loop {
         let mut message = [0];
@@ -528,7 +575,7 @@ mod tests {
         let (mut stream, _) = listener.accept()?;
         let socket = OwnedFd::from(UdpSocket::bind("127.0.0.1:0")?);
         let (_, other) = Link::pair()?;
-        stream.write_all(&GREETING)?;
+        stream.write_all(&EARLIER_GREETING)?;
         stream.write_all(&1u16.to_be_bytes())?;
         let this = OlderProcess { generation: 0, link: Link::new(other) };
         send_worker(&stream, &socket, &this, &[])?;
@@ -572,6 +619,7 @@ mod tests {
             });
             let old_process = OldProcess::find(&path, has_tcp).unwrap().unwrap();
             assert_eq!((old_process.workers.len(), old_process.tcp_sockets.len()), (1, 0));
+            assert_eq!(old_process.mask_key, None);
             old_process.request_handover().unwrap();
             assert_eq!(older.join().unwrap(), answers);
             std::fs::remove_file(&path).unwrap();

@@ -31,7 +31,10 @@ use crate::connection::Connection;
 use crate::net::route::PacketSink;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
+use crate::quic::connection_id::GeneratedId;
+use crate::quic::connection_id::IdNames;
 use crate::quic::handle::ConnectionHandle;
+use crate::quic::header;
 use crate::quic::token::AddressValidation;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
@@ -49,12 +52,12 @@ impl Worker {
         info: RecvInfo,
         datagram: &mut [u8],
     ) -> Option<usize> {
-        let header = &Header::from_slice(datagram, connection_id::LEN).ok()?;
         let datagram_bytes = datagram.len();
-        if header.ty == Type::Short {
-            self.reset(sink, info, &header.dcid, datagram_bytes);
+        if !header::is_long(datagram) {
+            self.reset(sink, info, header::destination_id(datagram)?, datagram_bytes);
             return None;
         }
+        let header = &Header::from_slice(datagram, connection_id::LEN).ok()?;
         if datagram_bytes < INITIAL_BYTES_MIN {
             return None;
         }
@@ -75,7 +78,7 @@ impl Worker {
             return None;
         }
         let wall_now = clock::wall_now();
-        let id = self.id_generator.connection_id()?;
+        let id = self.id_generator.generate()?;
         let now = Now { instant: clock::now(), wall: wall_now };
         let (list, connections) = (&mut self.replaceable, &self.connections);
         let from = |slot| connections.get(slot)?.replaceable_from();
@@ -90,7 +93,7 @@ impl Worker {
                 return self.accept(info, id, &header.dcid, acceptance);
             }
             Decision::Retry(reason) => self.send_queue.reply(info, sink, |room| {
-                let length = admission.write_retry(header, info.from, &id, wall_now, room)?;
+                let length = admission.write_retry(header, info.from, &id.cid, wall_now, room)?;
                 self.metrics.admission.count_retry(reason);
                 Some(length)
             }),
@@ -154,12 +157,12 @@ impl Worker {
     fn accept(
         &mut self,
         info: RecvInfo,
-        id: Cid,
+        generated: GeneratedId,
         client_choice: &ConnectionId<'_>,
         acceptance: Acceptance,
     ) -> Option<usize> {
         let Acceptance { validation, permit, handshake, .. } = acceptance;
-        let reset_token = self.resets.token(&id, info.to);
+        let (id, reset_token) = (generated.cid, self.resets.token(&generated, info.to));
         let config = &mut self.transport.quic;
         config.set_stateless_reset_token(reset_token);
         let mut quic = match admission::accept(&id, client_choice, validation, info, config) {
@@ -252,16 +255,11 @@ impl Worker {
     }
 
     /// Sends a stateless reset: the client's connection has ended.
-    fn reset(
-        &mut self,
-        sink: &dyn PacketSink,
-        info: RecvInfo,
-        id: &ConnectionId<'_>,
-        bytes: usize,
-    ) {
+    fn reset(&mut self, sink: &dyn PacketSink, info: RecvInfo, id: &[u8], bytes: usize) {
+        let Some(IdNames { secret, .. }) = self.names_of(id) else { return };
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
         self.send_queue.reply(info, sink, |room| {
-            let length = resets.write(id, info, bytes, clock::now(), room)?;
+            let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
             metrics.count_reset();
             Some(length)
         });

@@ -225,9 +225,12 @@ impl EventLoop {
         Received::Full
     }
 
-    /// Delivers what other workers of this process have forwarded.
+    /// Delivers what other workers of this process, and other servers, have forwarded.
     fn take_forwarded(&mut self) {
         while let Some(mut forwarded) = self.handles.forwarding.next() {
+            if forwarded.is_from_node && self.worker.drops_misdirected(&forwarded.datagram) {
+                continue;
+            }
             let origin = (DatagramSource::Socket, forwarded.arrival);
             let (worker, relay) = (&mut self.worker, &mut self.handles.relay);
             deliver(worker, relay, &self.socket, origin, &mut forwarded.datagram);
@@ -263,8 +266,11 @@ fn deliver(
     let destination = worker.destination(datagram);
     if destination != Destination::Unknown {
         relay.on_known(source, datagram);
-    } else if relay.forward(source, arrival, datagram, clock::now()) {
-        return;
+    } else if relay.has_others() {
+        let named = (&*datagram, worker.origin_of(datagram));
+        if relay.forward(source, arrival, named, clock::now()) {
+            return;
+        }
     }
     worker.on_datagram(socket, destination, arrival, datagram);
 }

@@ -21,14 +21,23 @@ const QUEUE_MAX: usize = 1024;
 pub struct Forwarded {
     pub arrival: Arrival,
     pub datagram: Vec<u8>,
+
+    /// Whether another server has forwarded it.
+    pub is_from_node: bool,
 }
 
 /// One worker's queues from and to all others.
 pub struct Forwarding {
-    steering: Steering,
     worker: usize,
-    mailboxes: Arc<[Mailbox]>,
+    inlet: ForwardingInlet,
     incoming: Receiver<Forwarded>,
+}
+
+/// Way to all workers of a listener.
+#[derive(Clone)]
+pub struct ForwardingInlet {
+    steering: Steering,
+    mailboxes: Arc<[Mailbox]>,
 }
 
 struct Mailbox {
@@ -46,13 +55,8 @@ impl Forwarding {
                 (Mailbox { outgoing, waker }, incoming)
             })
             .unzip();
-        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
-        let connect = |(worker, incoming)| Self {
-            steering,
-            worker,
-            mailboxes: Arc::clone(&mailboxes),
-            incoming,
-        };
+        let inlet = ForwardingInlet { steering, mailboxes: mailboxes.into() };
+        let connect = |(worker, incoming)| Self { worker, inlet: inlet.clone(), incoming };
         incoming.into_iter().enumerate().map(connect).collect()
     }
 
@@ -64,23 +68,42 @@ impl Forwarding {
     /// Forwards a datagram of another worker. Returns whether it did: otherwise the datagram is
     /// this worker's.
     pub fn forward(&self, arrival: Arrival, datagram: &[u8]) -> bool {
-        let worker = self.steering.worker_of(datagram);
+        let worker = self.inlet.steering.worker_of(datagram);
         if worker == self.worker {
             return false;
         }
-        let mailbox = &self.mailboxes[worker];
-        let forwarded = Forwarded { arrival, datagram: datagram.to_vec() };
-        if mailbox.outgoing.try_send(forwarded).is_ok() {
-            if let Err(e) = mailbox.waker.wake() {
-                debug!("cannot wake worker {worker}: {e}");
-            }
-        }
+        let datagram = datagram.to_vec();
+        self.inlet.send(worker, Forwarded { arrival, datagram, is_from_node: false });
         true
+    }
+
+    /// Returns the way to all of the workers.
+    pub fn inlet(&self) -> ForwardingInlet {
+        self.inlet.clone()
     }
 
     /// Returns the next datagram that another worker has forwarded.
     pub fn next(&self) -> Option<Forwarded> {
         self.incoming.try_recv().ok()
+    }
+}
+
+impl ForwardingInlet {
+    /// Gives a datagram that another server has forwarded to its worker. Returns whether that has room for it.
+    pub fn take_in(&self, arrival: Arrival, datagram: &[u8]) -> bool {
+        let (worker, datagram) = (self.steering.worker_of(datagram), datagram.to_vec());
+        self.send(worker, Forwarded { arrival, datagram, is_from_node: true })
+    }
+
+    fn send(&self, worker: usize, forwarded: Forwarded) -> bool {
+        let mailbox = &self.mailboxes[worker];
+        let has_room = mailbox.outgoing.try_send(forwarded).is_ok();
+        if has_room {
+            if let Err(e) = mailbox.waker.wake() {
+                debug!("cannot wake worker {worker}: {e}");
+            }
+        }
+        has_room
     }
 }
 
@@ -92,6 +115,8 @@ mod tests {
     use quiche::ecn::Codepoint;
     use quiche::RecvInfo;
 
+    use crate::quic::connection_id::tests::reader;
+
     fn arrival(ecn: Codepoint) -> Arrival {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         Arrival { info: RecvInfo { from, to }, ecn }
@@ -100,7 +125,7 @@ mod tests {
     fn three_workers() -> (Poll, Vec<Forwarding>) {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        (poll, Forwarding::connect(Steering::new(3), vec![waker; 3]))
+        (poll, Forwarding::connect(Steering::new(3, reader().mask_key), vec![waker; 3]))
     }
 
     #[test]

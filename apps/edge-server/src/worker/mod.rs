@@ -9,6 +9,7 @@ pub mod event_loop;
 pub mod eviction_log;
 pub mod forwarding;
 mod memory;
+pub mod nodes;
 pub mod poller;
 pub mod relay;
 pub mod settings;
@@ -20,6 +21,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -56,17 +58,21 @@ use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
+use crate::quic::connection_id::ConnectionIdReader;
+use crate::quic::connection_id::IdNames;
 use crate::quic::connection_id::Origin;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
 use crate::quic::stateless_reset::StatelessResets;
 use crate::quic::token::Tokens;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::quic::Transport;
 use crate::resume::arm::ArmDraw;
 use crate::resume::path_key::PathKey;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
+use crate::telemetry::metrics::NodeDrop;
 use crate::telemetry::metrics::WorkerMetrics;
 use crate::telemetry::qlog::budget::QlogBudget;
 use crate::telemetry::qlog::file::QlogDir;
@@ -78,6 +84,7 @@ use crate::worker::cid_table::CidTarget;
 use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
 use crate::worker::memory::AllocatorPurge;
+use crate::worker::nodes::NodeSender;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
 
@@ -106,6 +113,7 @@ pub struct Worker {
     files: FileLimiter,
     resets: StatelessResets,
     store: StoreClient,
+    nodes: Option<NodeSender>,
     metrics: WorkerMetrics,
     access_log: Option<AccessLog>,
     resumes: bool,
@@ -163,8 +171,14 @@ pub enum Destination {
 pub struct WorkerServices {
     /// Name of the worker in lists, among all of the process.
     pub name: u8,
+
+    /// Key of the worker octets in connection IDs.
+    pub mask_key: WorkerMaskKey,
     pub read_pool: ReadPool,
     pub store: StoreClient,
+
+    /// Sender to other servers, if there are any.
+    pub nodes: Option<NodeSender>,
     pub metrics: WorkerMetrics,
     pub access_log: Option<AccessLog>,
     pub limiter: ConnectionLimiter,
@@ -184,12 +198,21 @@ impl Worker {
         worker_config: WorkerConfig,
         services: WorkerServices,
     ) -> Self {
-        let WorkerConfig { virtual_hosts, transport, qlog_sample, limits, arms, resume_except } =
-            worker_config;
+        let WorkerConfig {
+            virtual_hosts,
+            transport,
+            quic_lb,
+            qlog_sample,
+            limits,
+            arms,
+            resume_except,
+        } = worker_config;
         let WorkerServices {
             name,
+            mask_key,
             read_pool,
             store,
+            nodes,
             metrics,
             access_log,
             limiter,
@@ -204,13 +227,14 @@ impl Worker {
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
+        let reader = ConnectionIdReader { mask_key, quic_lb };
         Self {
             name,
             virtual_hosts,
             read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_generator: ConnectionIdGenerator::new(origin, secrets.clone()),
+            id_generator: ConnectionIdGenerator::new(origin, secrets.clone(), reader),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             notices,
@@ -219,6 +243,7 @@ impl Worker {
             files,
             resets: StatelessResets::new(secrets),
             store,
+            nodes,
             metrics,
             access_log,
             resumes: cli.resumes(),
@@ -284,6 +309,38 @@ impl Worker {
         }
     }
 
+    /// Returns the origin that a datagram's connection ID names.
+    pub fn origin_of(&self, datagram: &[u8]) -> Option<Origin> {
+        self.names_of(header::destination_id(datagram)?)?.origin
+    }
+
+    /// Forwards a datagram to the server that its connection ID names, if that is another one which is known.
+    /// Returns whether it is.
+    fn forward_to_node(&mut self, arrival: Arrival, datagram: &[u8]) -> bool {
+        let node = self.nodes.as_ref().and_then(|_| self.node_of(datagram));
+        let Some((nodes, node)) = self.nodes.as_mut().zip(node) else { return false };
+        nodes.forward(node, arrival, datagram, clock::now());
+        true
+    }
+
+    /// Returns whether a datagram that another server has forwarded names a third one, and is dropped: it is not
+    /// forwarded twice.
+    pub fn drops_misdirected(&self, datagram: &[u8]) -> bool {
+        let is_misdirected = self.node_of(datagram).is_some();
+        if is_misdirected {
+            self.metrics.nodes.count_dropped(NodeDrop::Misdirected);
+        }
+        is_misdirected
+    }
+
+    fn node_of(&self, datagram: &[u8]) -> Option<SocketAddr> {
+        self.names_of(header::destination_id(datagram)?)?.node
+    }
+
+    fn names_of(&self, id: &[u8]) -> Option<IdNames> {
+        self.id_generator.reader().read(id)
+    }
+
     /// Takes in a datagram with this destination.
     pub fn on_datagram(
         &mut self,
@@ -294,6 +351,7 @@ impl Worker {
     ) {
         let slot = match destination {
             Destination::Connection(slot) => Some(slot),
+            Destination::Unknown if self.forward_to_node(arrival, datagram) => None,
             Destination::Unknown => self.handle_first_packet(sink, arrival.info, datagram),
             Destination::Nowhere => None,
         };
@@ -414,9 +472,10 @@ impl Worker {
         }
     }
 
-    /// Replaces the configuration: virtual hosts for every further request, settings for new
-    /// connections.
+    /// Replaces the configuration: virtual hosts for every further request, connection IDs that are issued
+    /// from now on, settings for new connections.
     pub fn reload(&mut self, worker_config: WorkerConfig) {
+        self.id_generator.set_quic_lb(worker_config.quic_lb);
         self.virtual_hosts = worker_config.virtual_hosts;
         self.transport = worker_config.transport;
         self.qlog_sample = worker_config.qlog_sample;
@@ -596,8 +655,9 @@ impl Worker {
         }
         let Some(local) = connection.local_address() else { return };
         while connection.quic().scids_left() > 0 {
-            let Some(id) = self.id_generator.connection_id() else { break };
-            let Some(reset_token) = self.resets.token(&id, local) else { break };
+            let Some(generated) = self.id_generator.generate() else { break };
+            let Some(reset_token) = self.resets.token(&generated, local) else { break };
+            let id = generated.cid;
             if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
                 break;
             }

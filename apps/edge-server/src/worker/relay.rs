@@ -3,8 +3,9 @@
 //!
 //! The newest process reads the sockets. Each of its workers has a link to the same worker of every
 //! older process that still has connections. The server's connection IDs name the generation of
-//! their process. A datagram with another ID, such as a client's first, goes from one older process
-//! to the next, each of which returns what it does not know.
+//! their process. A datagram with another ID, such as a client's first, or one of a QUIC-LB configuration
+//! that only an older process has, goes from one older process to the next, each of which returns what it
+//! does not know.
 //!
 //! A process that has handed over keeps its links to older ones, without reading them. If all newer
 //! processes end, it reads the sockets and these links again. The newest tells the older ones when it
@@ -133,13 +134,18 @@ impl ProcessRelay {
         self.older.iter().map(|older| older.process.generation).collect()
     }
 
-    /// Sends a datagram of no connection here to another process. Returns whether it did: if no
-    /// other process may have a connection for it, it is this worker's.
+    /// Returns whether there may be another process that has connections.
+    pub fn has_others(&self) -> bool {
+        self.newer.is_some() || !self.older.is_empty()
+    }
+
+    /// Sends a datagram of no connection here, and the origin that its ID names, to another process. Returns
+    /// whether it did: if no other process may have a connection for it, it is this worker's.
     pub fn forward(
         &mut self,
         source: DatagramSource,
         arrival: Arrival,
-        datagram: &[u8],
+        (datagram, origin): (&[u8], Option<Origin>),
         now: Instant,
     ) -> bool {
         if let Some(newer) = &self.newer {
@@ -155,7 +161,7 @@ impl ProcessRelay {
             DatagramSource::Socket | DatagramSource::Newer => 0,
         };
         let Self { worker, older, .. } = self;
-        older[asked..].iter_mut().any(|older| older.take(*worker, arrival, datagram, now))
+        older[asked..].iter_mut().any(|older| older.take(*worker, arrival, (datagram, origin), now))
     }
 
     /// Responds to the newest process that a datagram from there has its connection here.
@@ -205,17 +211,21 @@ impl ProcessRelay {
 
 impl Older {
     /// Sends a datagram, if the process may have its connection. Returns whether it did.
-    fn take(&mut self, worker: u8, arrival: Arrival, datagram: &[u8], now: Instant) -> bool {
+    fn take(
+        &mut self,
+        worker: u8,
+        arrival: Arrival,
+        (datagram, origin): (&[u8], Option<Origin>),
+        now: Instant,
+    ) -> bool {
         let is_long = header::is_long(datagram);
         let generation = self.process.generation;
-        let may_have = match is_long {
+        let may_have = match (is_long, origin) {
             // A client whose handshake it has begun waits for it, however slow it is: here, its
             // packet would open a connection of the same ID.
-            true => {
-                self.responds(now)
-                    || header::origin(datagram) == Some(Origin { worker, generation })
-            }
-            false => header::generation(datagram) == Some(generation),
+            (true, _) => self.responds(now) || origin == Some(Origin { worker, generation }),
+            (false, Some(origin)) => origin.generation == generation,
+            (false, None) => self.responds(now),
         };
         if !may_have || self.process.link.send(arrival, datagram).is_err() {
             return false;
@@ -239,10 +249,9 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     use crate::quic::connection_id;
+    use crate::quic::connection_id::tests::generator;
+    use crate::quic::connection_id::tests::reader;
     use crate::quic::connection_id::Cid;
-    use crate::quic::connection_id::ConnectionIdGenerator;
-    use crate::quic::secrets::tests::shared;
-    use crate::quic::secrets::tests::ONE;
 
     const WORKER: u8 = 1;
 
@@ -274,8 +283,15 @@ mod tests {
     }
 
     fn id_of(worker: u8, generation: u8) -> Cid {
-        let origin = Origin { worker, generation };
-        ConnectionIdGenerator::new(origin, shared(&[ONE])).connection_id().unwrap()
+        generator(Origin { worker, generation }).generate().unwrap().cid
+    }
+
+    /// Returns a packet, and the origin that its ID names.
+    fn named(packet: &[u8]) -> (&[u8], Option<Origin>) {
+        (
+            packet,
+            reader().read(header::destination_id(packet).unwrap()).and_then(|names| names.origin),
+        )
     }
 
     /// Lets the newest process hand over to one more.
@@ -309,7 +325,7 @@ mod tests {
     /// Receives a datagram of no connection there, and relays it. Returns whether it is kept.
     fn keeps(relay: &mut ProcessRelay, expected: &[u8]) -> bool {
         let source = receive(relay, expected);
-        !relay.forward(source, arrival(), expected, now())
+        !relay.forward(source, arrival(), named(expected), now())
     }
 
     fn has_nothing(relay: &mut ProcessRelay) -> bool {
@@ -321,21 +337,21 @@ mod tests {
         let mut relays = four();
         for generation in 0..3 {
             let packet = packet_of(generation);
-            assert!(relays[3].forward(DatagramSource::Socket, arrival(), &packet, now()));
+            assert!(relays[3].forward(DatagramSource::Socket, arrival(), named(&packet), now()));
             let there = &mut relays[usize::from(generation)];
             assert_eq!(receive(there, &packet), DatagramSource::Newer);
             assert!(relays.iter_mut().all(has_nothing));
         }
         for generation in [3, 4, 255] {
             let packet = packet_of(generation);
-            assert!(!relays[3].forward(DatagramSource::Socket, arrival(), &packet, now()));
+            assert!(!relays[3].forward(DatagramSource::Socket, arrival(), named(&packet), now()));
         }
     }
 
     #[test]
     fn first_packet_returns_to_the_newest_process() {
         let mut relays = four();
-        assert!(relays[3].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
+        assert!(relays[3].forward(DatagramSource::Socket, arrival(), named(INITIAL), now()));
         for older in [2, 1] {
             assert!(!keeps(&mut relays[older], INITIAL));
             assert!(!keeps(&mut relays[3], INITIAL));
@@ -344,12 +360,32 @@ mod tests {
         assert!(keeps(&mut relays[3], INITIAL));
     }
 
+    // Such as that of a QUIC-LB configuration that only the oldest process has.
+    #[test]
+    fn packet_that_names_no_process_goes_to_each() {
+        let mut relays = four();
+        let packet = [&[0x40], &[0x13; connection_id::LEN][..], b"x"].concat();
+        assert_eq!(named(&packet).1, None);
+        assert!(relays[3].forward(DatagramSource::Socket, arrival(), named(&packet), now()));
+        for older in [2, 1] {
+            assert!(!keeps(&mut relays[older], &packet));
+            assert!(!keeps(&mut relays[3], &packet));
+        }
+        assert_eq!(receive(&mut relays[0], &packet), DatagramSource::Newer);
+        assert!(relays.iter_mut().all(has_nothing));
+    }
+
     #[test]
     fn stopped_process_is_not_waited_for() {
         let mut relays = four();
         let start = now();
         let forward = |relays: &mut Vec<ProcessRelay>, after| {
-            assert!(relays[3].forward(DatagramSource::Socket, arrival(), INITIAL, start + after));
+            assert!(relays[3].forward(
+                DatagramSource::Socket,
+                arrival(),
+                named(INITIAL),
+                start + after
+            ));
         };
         forward(&mut relays, Duration::ZERO);
         forward(&mut relays, RESPONSE_TIMEOUT / 2);
@@ -374,7 +410,7 @@ mod tests {
         let start = now();
         let mut forward = |packet: &[u8], timeouts| {
             let now = start + timeouts * RESPONSE_TIMEOUT;
-            relays[3].forward(DatagramSource::Socket, arrival(), packet, now)
+            relays[3].forward(DatagramSource::Socket, arrival(), named(packet), now)
         };
         assert!((0..3).all(|timeouts| forward(INITIAL, timeouts)));
         assert!(!forward(INITIAL, 3), "nobody responds");
@@ -402,11 +438,11 @@ mod tests {
         assert!(has_nothing(&mut relays[1]));
 
         let packet = packet_of(0);
-        assert!(relays[1].forward(DatagramSource::Socket, arrival(), &packet, now()));
+        assert!(relays[1].forward(DatagramSource::Socket, arrival(), named(&packet), now()));
         assert_eq!(receive(&mut relays[0], &packet), DatagramSource::Newer);
         relays.remove(1);
         assert_eq!(relays[0].next(&mut [0; 100]), Some(Relayed::NewerEnded));
-        assert!(!relays[0].forward(DatagramSource::Socket, arrival(), INITIAL, now()));
+        assert!(!relays[0].forward(DatagramSource::Socket, arrival(), named(INITIAL), now()));
     }
 
     /// Returns how often each relay hears that the newest process serves.

@@ -7,6 +7,7 @@ use crate::config::Cli;
 use crate::content::hosts::VirtualHosts;
 use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
+use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::Transport;
 use crate::resume::arm::ArmDraw;
@@ -16,6 +17,9 @@ use crate::telemetry::qlog::sampling::QlogSample;
 pub struct WorkerConfig {
     pub virtual_hosts: VirtualHosts,
     pub transport: Transport,
+
+    /// Configurations of connection IDs.
+    pub quic_lb: QuicLbSet,
     pub qlog_sample: QlogSample,
     pub limits: Limits,
 
@@ -39,11 +43,13 @@ impl WorkerConfig {
         certificates: &Certificates,
         controllers: &HostControllers,
         secrets: &SharedSecrets,
+        quic_lb: &QuicLbSet,
     ) -> anyhow::Result<Self> {
         let transport = Transport::new(cli, listener, certificates, controllers, secrets.clone())?;
         Ok(Self {
             virtual_hosts: virtual_hosts.clone(),
             transport,
+            quic_lb: quic_lb.clone(),
             qlog_sample: QlogSample::new(cli),
             limits: cli.limits.clone(),
             arms: ArmDraw::new(secrets.clone(), cli.resume_share),

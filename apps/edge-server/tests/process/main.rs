@@ -19,6 +19,8 @@ mod operations;
 mod origin;
 mod own_state;
 mod probe;
+mod quic_lb;
+mod quic_lb_nodes;
 mod reloading;
 mod restarts;
 mod resuming;

@@ -22,7 +22,7 @@ const TWO_WORKERS: [&str; 8] = [
 ];
 
 /// Downloads `bytes` bytes `repeat` times, each on a connection of its own.
-fn download(from: impl std::fmt::Display, bytes: usize, repeat: usize) {
+pub fn download(from: impl std::fmt::Display, bytes: usize, repeat: usize) {
     let url = format!("https://{from}/bytes/{bytes}");
     let mut client = Command::new(sibling("edge-client"));
     let client = client.args([&url, "--insecure", "--json", "--repeat", &repeat.to_string()]);

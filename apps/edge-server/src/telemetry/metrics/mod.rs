@@ -15,6 +15,7 @@ mod ecn;
 pub mod exposition;
 mod handshakes;
 mod labels;
+mod nodes;
 mod origins;
 mod paths;
 mod process;
@@ -49,6 +50,8 @@ pub use self::drops::DropMetrics;
 pub use self::ecn::EcnMetrics;
 pub use self::handshakes::HandshakeFailures;
 use self::labels::WorkerLabels;
+pub use self::nodes::NodeDrop;
+pub use self::nodes::NodeMetrics;
 use self::origins::OriginCollector;
 pub use self::paths::PathMetrics;
 use self::process::ProcessCollector;
@@ -113,6 +116,7 @@ struct SharedMetrics {
     certificate_refusals: CertificateRefusals,
     paths: PathMetrics,
     ecn: EcnMetrics,
+    nodes: NodeMetrics,
 }
 
 /// Counters of one worker. Those with [`WorkerLabels`] have no other writer.
@@ -136,6 +140,7 @@ pub struct WorkerMetrics {
     pub certificate_refusals: CertificateRefusals,
     pub paths: PathMetrics,
     pub ecn: EcnMetrics,
+    pub nodes: NodeMetrics,
 }
 
 impl Metrics {
@@ -192,6 +197,7 @@ impl Metrics {
             certificate_refusals: CertificateRefusals::register(&mut registry),
             paths: PathMetrics::register(&mut registry),
             ecn: EcnMetrics::register(&mut registry),
+            nodes: NodeMetrics::register(&mut registry),
         };
         let tcp = TcpMetrics::register(
             &mut registry,
@@ -227,6 +233,11 @@ impl Metrics {
         }
     }
 
+    /// Returns the counters of what servers forward to each other.
+    pub fn nodes(&self) -> NodeMetrics {
+        self.shared.nodes.clone()
+    }
+
     /// Returns the counters of one worker.
     pub fn of_worker(&self, worker: u8) -> WorkerMetrics {
         let labels = WorkerLabels { worker };
@@ -242,6 +253,7 @@ impl Metrics {
             certificate_refusals,
             paths,
             ecn,
+            nodes,
         } = self.shared.clone();
         WorkerMetrics {
             connections: self.connections.get_or_create(&labels).clone(),
@@ -260,6 +272,7 @@ impl Metrics {
             certificate_refusals,
             paths,
             ecn,
+            nodes,
         }
     }
 

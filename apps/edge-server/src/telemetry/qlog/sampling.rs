@@ -38,10 +38,8 @@ fn draw(id: &Cid) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::tests::generator;
     use crate::quic::connection_id::Origin;
-    use crate::quic::secrets::tests::shared;
-    use crate::quic::secrets::tests::ONE;
 
     fn sample(rate: f64, subnets: &[&str]) -> QlogSample {
         let subnets: Vec<_> = subnets.iter().map(|subnet| subnet.parse().unwrap()).collect();
@@ -51,8 +49,8 @@ mod tests {
     #[test]
     fn sampled_share_matches_rate() {
         const CONNECTIONS: usize = 10_000;
-        let generator = ConnectionIdGenerator::new(Origin::default(), shared(&[ONE]));
-        let ids: Vec<_> = (0..CONNECTIONS).map(|_| generator.connection_id().unwrap()).collect();
+        let generator = generator(Origin::default());
+        let ids: Vec<_> = (0..CONNECTIONS).map(|_| generator.generate().unwrap().cid).collect();
         for (rate, at_least, at_most) in
             [(0.0, 0, 0), (0.1, 800, 1200), (0.5, 4700, 5300), (1.0, CONNECTIONS, CONNECTIONS)]
         {

@@ -52,8 +52,10 @@ use crate::net::route::PacketSink;
 use crate::quic::certificate::Certificates;
 use crate::quic::connection_id::Origin;
 use crate::quic::controllers::HostControllers;
+use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
+use crate::quic::worker_octet::WorkerMaskKey;
 use crate::resume::claimants::Claimants;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
@@ -654,8 +656,10 @@ impl ServerState {
         let store = cli.resumes().then_some(&world.store);
         let services = WorkerServices {
             name: 0,
+            mask_key: WorkerMaskKey::random().unwrap(),
             read_pool: read_queue.handle(Arc::clone(&wake)),
             store: StoreClient::new(store, None, wake, Claimants::default()),
+            nodes: None,
             metrics: metrics.of_worker(0),
             access_log: access_log.clone(),
             limiter: ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 }),
@@ -753,6 +757,7 @@ fn worker_config(config: &Config, secrets: &SharedSecrets) -> WorkerConfig {
         &certificates,
         &controllers,
         secrets,
+        &QuicLbSet::read(config).unwrap(),
     )
     .unwrap()
 }

@@ -162,6 +162,28 @@ fn reload_changes_limits() {
     assert!(server.metric("edge_server_retries_total") > 0);
 }
 
+#[test]
+fn reload_changes_connection_ids_of_new_clients() {
+    const ARGS: [&str; 2] = ["--config", "DIR/edge.toml"];
+    let table = |config_id: u8| {
+        format!("[[quic-lb]]\nconfig-id = {config_id}\nserver-id = '0a'\nnonce-length = 12\n")
+    };
+    let lab = Lab::new();
+    configure(&lab, "");
+    let server = lab.serve(&ARGS);
+    let mut clients = Vec::new();
+    for (toml, first_octet) in
+        [(String::new(), 0xf3), (table(2), 0x53), (table(0) + &table(2), 0x13)]
+    {
+        configure(&lab, &toml);
+        server.reload(&ARGS);
+        let client = server.connect();
+        assert_eq!(client.destination_id()[0], first_octet);
+        clients.push(client);
+        clients.iter_mut().for_each(|client| assert_eq!(client.get("/").body, b"home"));
+    }
+}
+
 /// A server with these secrets.
 fn serve_with(lab: &Lab, secrets: &[&str]) -> Server {
     lab.write("secrets", secrets.join("\n"));

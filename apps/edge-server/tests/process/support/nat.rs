@@ -1,4 +1,4 @@
-//! NAT that changes a client's address during a connection.
+//! NAT that changes a client's address during a connection, and relays that choose a server for each packet.
 
 use std::net::SocketAddr;
 use std::net::UdpSocket;
@@ -8,13 +8,20 @@ use std::thread;
 /// address of 127.5.5.0/24, all later ones from one of 127.6.6.0/24. Returns where
 /// the client sends to.
 pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
+    start_relay(["127.5.5.1", "127.6.6.1"], move |count, _| {
+        (usize::from(count >= packets_before), server)
+    })
+}
+
+/// Relays one client's packets, from one of these addresses each, to servers: `choose` returns the place of the
+/// address and the server, for a packet's number and content. Returns where the client sends to.
+pub fn start_relay<const N: usize>(
+    outside: [&str; N],
+    mut choose: impl FnMut(usize, &[u8]) -> (usize, SocketAddr) + Send + 'static,
+) -> SocketAddr {
     let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = inside.local_addr().unwrap();
-    let outside = ["127.5.5.1:0", "127.6.6.1:0"].map(|local| {
-        let socket = UdpSocket::bind(local).unwrap();
-        socket.connect(server).unwrap();
-        socket
-    });
+    let outside = outside.map(|address| UdpSocket::bind((address, 0)).unwrap());
     thread::spawn(move || {
         let mut packet = [0; 2000];
         for count in 0.. {
@@ -24,8 +31,8 @@ pub fn start_nat(server: SocketAddr, packets_before: usize) -> SocketAddr {
                     start_return(socket, &inside, client);
                 }
             }
-            let socket = &outside[usize::from(count >= packets_before)];
-            let _ = socket.send(&packet[..length]);
+            let (from, server) = choose(count, &packet[..length]);
+            let _ = outside[from].send_to(&packet[..length], server);
         }
     });
     address
