@@ -128,6 +128,9 @@ test-units: ## Does systemd take the unit of packages/, and is its exposure at m
 test-deb: ## Install, upgrade under load, remove and purge Debian's package in a fresh Debian that systemd-nspawn boots (as root, minutes); PROGRAMS=target/debug packs other programs
 	@sh scripts/test-deb.sh
 
+test-arm64: setup quiche ## Build edge-server for arm64 (rustup, Debian's cross compiler), and run it under qemu (10 minutes)
+	@sh scripts/test-arm64.sh $(LOCKED)
+
 test-docker: ## Build the image from built programs (PROGRAMS=target/release), and run it in a Docker engine that the script starts if none runs (as root)
 	@sh scripts/test-docker.sh
 
