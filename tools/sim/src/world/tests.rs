@@ -275,8 +275,6 @@ fn objects_of_a_page_are_requested_when_the_first_one_is_complete() {
     let many = page(&[1_000; 400]);
     assert_eq!(many.object_bytes, 400_000);
     assert!((5.0..11.0).contains(&rtts(&many)), "{}", rtts(&many));
-    let sent = many.sent_packets * 1350;
-    assert!(sent > 400_000 && sent < 600_000, "{sent}");
 }
 
 #[test]
