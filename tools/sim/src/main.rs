@@ -100,13 +100,20 @@ fn run(plan: &Plan, args: &RunArgs) -> anyhow::Result<bool> {
     }
     if let Some(page) = &args.page {
         let results = args.out().context("--page draws the results of a file: name an --out")?;
-        draw(&plan.title(), &results, args.traces().as_deref(), page)?;
+        draw(&plan.title(), &results, summary.failed, args.traces().as_deref(), page)?;
     }
     Ok(summary.failed == 0)
 }
 
-fn draw(title: &str, results: &Path, traces: Option<&Path>, page: &Path) -> anyhow::Result<()> {
-    let html = experiment::html(title, &evaluation::read(results)?, traces)?;
+fn draw(
+    title: &str,
+    results: &Path,
+    failed: usize,
+    traces: Option<&Path>,
+    page: &Path,
+) -> anyhow::Result<()> {
+    anyhow::ensure!(page != results, "{} has the results, name another page", page.display());
+    let html = experiment::html(title, &evaluation::read(results)?, failed, traces)?;
     write_page(page, &html, "")
 }
 
@@ -122,7 +129,7 @@ fn report(args: &ReportArgs) -> anyhow::Result<bool> {
     let page = args.out.clone().unwrap_or_else(|| args.results.with_extension("html"));
     if !args.evaluation {
         let stem = args.results.file_stem().unwrap_or_default().to_string_lossy();
-        draw(&stem, &args.results, args.trace.as_deref(), &page)?;
+        draw(&stem, &args.results, 0, args.trace.as_deref(), &page)?;
         return Ok(true);
     }
     let outcomes = evaluation::read(&args.results)?;

@@ -26,12 +26,13 @@ pub fn html(groups: &Groups) -> anyhow::Result<String> {
         "Flow completion times",
         "From the client's first packet to the last byte. A dot is one download, the box holds the \
          middle half, the thick line is the median, and the long thin line the median of the fluid \
-         bounds: what an ideal sender of the same kind would take alone on the path.",
+         bounds: what an ideal sender of the same kind would take alone on the path, or where there is no \
+         bound, one that knows the rate.",
         &times(groups)?,
     );
     html += &titled(
         "Distribution of completion times",
-        "The share of downloads that take at most this long.",
+        &distribution_words(groups),
         &distributions(groups)?,
     );
     html += &titled(
@@ -103,6 +104,15 @@ fn fairness(groups: &Groups) -> anyhow::Result<String> {
         unit: Some(PLAIN),
         groups: groups.fairness.iter().enumerate().map(row).collect(),
     })
+}
+
+fn distribution_words(groups: &Groups) -> String {
+    let (all, shown) = (groups.all.len(), groups.all.len().min(SERIES.len()));
+    let words = "The share of downloads that take at most this long.";
+    match shown < all {
+        true => format!("{words} Of the first {shown} of {all} kinds of downloads."),
+        false => words.into(),
+    }
 }
 
 /// Draws as many distributions as there are styles to tell them apart.

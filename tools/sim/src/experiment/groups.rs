@@ -20,6 +20,8 @@ pub struct FlowGroup<'a> {
     pub scenario: String,
     /// Name of its flows.
     pub name: String,
+    /// The scenario without its modes.
+    pub without_mode: String,
     /// The parameters, and the name of the flow, without its mode: what is compared with the same
     /// in another mode.
     pub key: String,
@@ -60,16 +62,19 @@ impl<'a> FlowGroup<'a> {
             scenario: scenario.to_owned(),
             name: flow.name.clone(),
             key: format!("{}/{without_mode}/{}", outcome.scenario, flow.name),
+            without_mode,
             flows: Vec::new(),
         }
     }
 
     /// Returns how figures call it.
     pub fn label(&self) -> String {
-        match self.scenario.is_empty() {
-            true => self.name.clone(),
-            false => format!("{} ({})", self.name, self.scenario),
-        }
+        named(&self.name, &self.scenario)
+    }
+
+    /// Returns how tables call it that compare its modes.
+    pub fn compared_label(&self) -> String {
+        named(&self.name, &self.without_mode)
     }
 
     pub fn figures(&self, figure: impl Fn(&FlowOutcome) -> f64) -> Vec<f64> {
@@ -85,6 +90,13 @@ impl<'a> FlowGroup<'a> {
             *count += 1.0;
         }
         sums.into_iter().map(|(seed, (sum, count))| (seed, sum / count)).collect()
+    }
+}
+
+fn named(name: &str, scenario: &str) -> String {
+    match scenario.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name} ({scenario})"),
     }
 }
 

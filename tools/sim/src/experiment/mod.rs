@@ -23,15 +23,27 @@ use crate::outcome::Outcome;
 /// Runs whose time series are drawn; a page of more is not read.
 pub const TRACED_MAX: usize = 8;
 
-/// Returns a page about `outcomes`, with what the folder `traces` has of them.
+/// Returns a page about `outcomes`, with what the folder `traces` has of them, beside which so many
+/// runs failed.
 ///
 /// # Errors
 ///
 /// There is no outcome, a trace cannot be read, or a figure cannot be drawn.
-pub fn html(title: &str, outcomes: &[Outcome], traces: Option<&Path>) -> anyhow::Result<String> {
+pub fn html(
+    title: &str,
+    outcomes: &[Outcome],
+    failed: usize,
+    traces: Option<&Path>,
+) -> anyhow::Result<String> {
+    ensure!(!outcomes.is_empty() || failed == 0, "no page: every run failed");
     ensure!(!outcomes.is_empty(), "no results: run sim run --out FILE first");
     let groups = Groups::new(outcomes);
     let mut body = heading(outcomes);
+    if failed > 0 {
+        let runs = outcomes.len() + failed;
+        let words = format!("{failed} of {runs} runs failed, and are in no figure.");
+        let _ = writeln!(body, "<p class=\"bad\">{words}</p>");
+    }
     body.push_str(&figures::html(&groups)?);
     body.push_str(&tables::html(&groups));
     if let Some(folder) = traces {

@@ -14,11 +14,21 @@ use super::groups::FlowGroup;
 use super::groups::Groups;
 use crate::interval::Interval;
 use crate::outcome::FlowOutcome;
+use crate::scenario::Mode;
 
 /// Returns both tables.
 pub fn html(groups: &Groups) -> String {
-    let heads =
-        ["flows", "downloads", "time", "quartiles", "floor", "bound", "lost packets", "lost kB"];
+    let heads = [
+        "flows",
+        "downloads",
+        "jumped",
+        "time",
+        "quartiles",
+        "floor",
+        "bound",
+        "lost packets",
+        "lost kB",
+    ];
     let rows: String = groups.all.iter().map(row).collect();
     let words = "Times to the last byte in ms, of which the median, and the first and third \
                  quartile; floor and bound are medians as well: of a sender that knows the rate \
@@ -41,6 +51,10 @@ fn row(group: &FlowGroup) -> String {
     let mut times = group.figures(|flow| flow.ttlb_ms);
     times.sort_by(f64::total_cmp);
     let mut row = format!("<tr><th>{}</th><td>{}</td>", escape(&group.label()), times.len());
+    let jumped = group.flows.iter().filter(|(_, flow)| flow.jump_cwnd_bytes.is_some()).count();
+    let resumes = group.flows.iter().any(|(_, flow)| flow.mode == Mode::CarefulResume);
+    let jumped = if resumes { jumped.to_string() } else { String::new() };
+    let _ = write!(row, "<td>{jumped}</td>");
     let quantile = |share| number(quantile(&times, share), 0);
     let _ = write!(row, "<td>{}</td>", quantile(0.5));
     let _ = write!(row, "<td>{} to {}</td>", quantile(0.25), quantile(0.75));
@@ -65,7 +79,7 @@ fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
     let slow = groups.all.iter().find(|other| {
         is_careful && other.key == careful.key && other.scenario.contains("slow-start")
     })?;
-    let mut row = format!("<tr><th>{}</th>", escape(&careful.name));
+    let mut row = format!("<tr><th>{}</th>", escape(&careful.compared_label()));
     for (index, figure) in FIGURES.iter().enumerate() {
         let (first, second) = (careful.by_seed(figure), slow.by_seed(figure));
         let pairs: Vec<(f64, f64)> =
@@ -74,7 +88,9 @@ fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
             let _ = write!(row, "<td>{}</td>", pairs.len());
         }
         let found = Interval::ratio_of_means(&pairs);
+        let is_nothing = pairs.iter().all(|pair| *pair == (0.0, 0.0));
         let cell = match found.low.is_finite() && found.high.is_finite() {
+            _ if is_nothing => "none lost".into(),
             true => format!("{:.3} ({:.3} to {:.3})", found.value, found.low, found.high),
             false => String::new(),
         };

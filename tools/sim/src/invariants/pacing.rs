@@ -15,6 +15,9 @@ const BATCH_PACKETS_MIN: f64 = 2.0;
 const INITIAL_WINDOW_PACKETS: f64 = 10.0;
 const BATCHES_PER_JUMP: f64 = 128.0;
 
+/// A late sender catches up within a thirty-second of the jump.
+const EXCESSES_PER_JUMP: f64 = 32.0;
+
 /// Rates are whole bytes, and the time between two packets is whole nanoseconds.
 const TOLERANCE_BYTES: f64 = 2.0;
 const TOLERANCE_PER_PACKET: Duration = Duration::from_nanos(1);
@@ -25,6 +28,8 @@ const TOLERANCE_PER_PACKET: Duration = Duration::from_nanos(1);
 pub struct PacingRule {
     rate_bytes_per_s: f64,
     batch_bytes: f64,
+    /// The same with what a late sender catches up with.
+    excess_bytes: f64,
     packet_bytes: f64,
     level_bytes: f64,
     at: Duration,
@@ -47,6 +52,7 @@ impl PacingRule {
             batch_bytes: (jump_cwnd / BATCHES_PER_JUMP)
                 .min(INITIAL_WINDOW_PACKETS * packet_bytes)
                 .max(BATCH_PACKETS_MIN * packet_bytes),
+            excess_bytes: (jump_cwnd / EXCESSES_PER_JUMP).max(BATCH_PACKETS_MIN * packet_bytes),
             packet_bytes,
             level_bytes: 0.0,
             at: now,
@@ -54,9 +60,9 @@ impl PacingRule {
         }
     }
 
-    /// Adds what may leave at once when a packet was late by as much.
-    pub fn late(self, late: Duration) -> Self {
-        Self { batch_bytes: self.batch_bytes + self.rate_bytes_per_s * late.as_secs_f64(), ..self }
+    /// Lets a sender whose timers are late catch up.
+    pub fn late(self) -> Self {
+        Self { batch_bytes: self.batch_bytes.max(self.excess_bytes), ..self }
     }
 
     /// Notes how many probe timeouts this connection has had.
@@ -109,11 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn late_packet_leaves_with_those_after_it() {
-        let late = Duration::from_millis(5);
-        assert_eq!(send(&mut rule(), [0, 0, 5000, 5000, 5000, 5000]), Some(Rule::Pacing));
-        assert_eq!(send(&mut rule().late(late), [0, 0, 5000, 5000, 5000, 5000]), None);
-        assert_eq!(send(&mut rule().late(late), [0; 9]), Some(Rule::Pacing));
+    fn late_sender_catches_up_within_its_share_of_the_jump() {
+        let (on_time, late) = (rule(), rule().late());
+        assert_eq!(send(&mut on_time.clone(), [0; 3]), Some(Rule::Pacing));
+        assert_eq!(send(&mut late.clone(), [0; 3]), None);
+        assert_eq!(send(&mut late.clone(), [0; 4]), Some(Rule::Pacing));
+        assert_eq!(send(&mut late.clone(), [0, 0, 5000, 5000, 5000]), None);
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub struct Observation {
 pub struct ResumeRules {
     packet_bytes: usize,
     max_jump: usize,
-    release_late: Duration,
+    /// Whether timers of the sender are late.
+    is_late: bool,
     /// Saved window that it was given for the jump.
     saved_cwnd: Option<u64>,
     /// Before the last event.
@@ -60,7 +61,7 @@ impl ResumeRules {
         Self {
             packet_bytes,
             max_jump,
-            release_late: Duration::ZERO,
+            is_late: false,
             saved_cwnd: None,
             window_before: usize::MAX,
             unvalidated: None,
@@ -71,9 +72,9 @@ impl ResumeRules {
         }
     }
 
-    /// Lets packets leave up to this much later than they may, and together with those after them.
-    pub fn with_release_late(self, release_late: Duration) -> Self {
-        Self { release_late, ..self }
+    /// Lets a sender whose timers are late catch up.
+    pub fn late(self, is_late: bool) -> Self {
+        Self { is_late, ..self }
     }
 
     /// Notes that the connection was given saved parameters.
@@ -146,11 +147,16 @@ impl ResumeRules {
             return Ok(());
         }
         let (packet_bytes, timeouts) = (self.packet_bytes, seen.probe_timeouts);
-        let late = self.release_late;
+        let is_late = self.is_late;
         self.pacing
             .get_or_insert_with(|| {
-                PacingRule::new(jump_cwnd, seen.min_rtt, packet_bytes, timeouts, seen.now)
-                    .late(late)
+                let rule =
+                    PacingRule::new(jump_cwnd, seen.min_rtt, packet_bytes, timeouts, seen.now);
+                if is_late {
+                    rule.late()
+                } else {
+                    rule
+                }
             })
             .on_probe_timeouts(timeouts);
         Ok(())

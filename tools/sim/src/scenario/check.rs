@@ -17,6 +17,12 @@ use super::Segments;
 use super::Swing;
 use super::INITIAL_WINDOW_PACKETS;
 
+/// Least send buffer, in bytes: some packets.
+const SEND_BUFFER_MIN: u64 = 16_000;
+
+/// Longest time between grants, in ms.
+const AGGREGATION_MS_MAX: f64 = 1000.0;
+
 /// Condition on a number.
 #[derive(Clone, Copy)]
 enum Must {
@@ -82,6 +88,11 @@ fn path(path: &Path) -> anyhow::Result<()> {
     ensure!(
         (path.queue == Queue::Step) == path.mark_above_ms.is_some(),
         "path.mark_above_ms: say it with queue = \"step\", and with no other queue"
+    );
+    ensure!(
+        path.aggregation_ms <= AGGREGATION_MS_MAX,
+        "path.aggregation_ms = {}: must be at most {AGGREGATION_MS_MAX}",
+        path.aggregation_ms
     );
     let mut before_ms = 0.0;
     for change in &path.changes {
@@ -245,6 +256,14 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         "{name}.max_jump = {}: must be at least {least}, as edge-server's --max-jump",
         flow.max_jump
     );
+    ensure!(
+        flow.initial_window_packets >= 2,
+        "{name}.initial_window_packets = {}: must be at least 2",
+        flow.initial_window_packets
+    );
+    if let Some(bytes) = flow.send_buffer_bytes.filter(|bytes| *bytes < SEND_BUFFER_MIN) {
+        bail!("{name}.send_buffer_bytes = {bytes}: must be at least {SEND_BUFFER_MIN}");
+    }
     numbers(
         &format!("{name}."),
         &[
@@ -256,8 +275,6 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
             ("start_ms", Some(flow.start_ms), Must::NotBeNegative),
             ("start_spread_ms", Some(flow.start_spread_ms), Must::NotBeNegative),
             ("share_from_ms", flow.share_from_ms, Must::NotBeNegative),
-            ("initial_window_packets", Some(flow.initial_window_packets as f64), Must::BePositive),
-            ("send_buffer_bytes", flow.send_buffer_bytes.map(|b| b as f64), Must::BePositive),
             ("release_late_ms", Some(flow.release_late_ms), Must::NotBeNegative),
             ("client_window_bytes", flow.client_window_bytes.map(|b| b as f64), Must::BePositive),
             ("clients", flow.clients.map(f64::from), Must::BePositive),

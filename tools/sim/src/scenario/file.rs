@@ -385,7 +385,7 @@ fn deserialize<T: DeserializeOwned>(part: &str, table: Table) -> anyhow::Result<
         let key = key_of(part, known.then(|| keys.clone()).as_slice());
         let reason = error.inner().message();
         message::missing(&key, reason).unwrap_or_else(|| {
-            let reason = message::must(reason);
+            let reason = message::must(reason) + message::named_file_key(part, reason);
             let hint = message::misplaced(part, &keys);
             anyhow::anyhow!("{key}{}: {reason}{hint}", value.unwrap_or_default())
         })

@@ -40,6 +40,16 @@ pub fn must(reason: &str) -> String {
     }
 }
 
+/// Returns the end of a list of keys that serde knows of: that of the key which names a file.
+pub fn named_file_key(part: &str, reason: &str) -> &'static str {
+    match part {
+        _ if !reason.starts_with("unknown field") => "",
+        "" => "",
+        "path" => ", `trace`",
+        _ => ", `page`",
+    }
+}
+
 /// Returns a hint if `key` stands before the tables, and not in the table `part`.
 pub fn misplaced(part: &str, key: &str) -> String {
     match !part.is_empty() && TOP_LEVEL.contains(&key) {

@@ -138,7 +138,12 @@ fn take_kinds(random: &mut Table) -> anyhow::Result<Vec<Kind>> {
             share.with_context(|| format!("random.kind {name}.share: say a number above 0"))?;
         Ok(Kind { name, share, ranges })
     };
-    kinds.into_iter().map(kind).collect()
+    let kinds = kinds.into_iter().map(kind).collect::<anyhow::Result<Vec<Kind>>>()?;
+    for (index, kind) in kinds.iter().enumerate() {
+        let is_old = kinds[..index].iter().any(|other| other.name == kind.name);
+        ensure!(!is_old, "two kinds are named {}", kind.name);
+    }
+    Ok(kinds)
 }
 
 /// Draws one of the kinds by their shares.

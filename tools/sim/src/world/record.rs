@@ -89,7 +89,7 @@ impl Record {
             rtt: plan.rtt,
             resumes,
             rules: ResumeRules::new(PACKET_BYTES_MAX, plan.max_jump)
-                .with_release_late(plan.release_late),
+                .late(!plan.release_late.is_zero()),
             window: 0,
             phase: if resumes { Phase::Reconnaissance } else { Phase::Normal },
             rounds: vec![],

@@ -258,6 +258,20 @@ fn late_releases_delay_a_paced_download_without_loss() {
 }
 
 #[test]
+fn late_releases_violate_nothing() {
+    for late_ms in [0.5, 1.0, 3.0, 5.0, 30.0] {
+        let mut scenario = geo("careful-resume", &format!("release_late_ms = {late_ms}"));
+        scenario.path.jitter_ms = 0.5;
+        for (rate_mbps, rtt_ms) in [(50.0, 600.0), (200.0, 200.0), (50.0, 50.0)] {
+            (scenario.path.rate_mbps, scenario.path.rtt_ms) = (rate_mbps, rtt_ms);
+            for seed in 1..4 {
+                run(&scenario, seed).unwrap_or_else(|e| panic!("{late_ms} ms, {rate_mbps}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn objects_of_a_page_are_requested_when_the_first_one_is_complete() {
     let page = |objects: &[u64]| {
         let mut scenario = geo("slow-start", "");
