@@ -137,6 +137,10 @@ test-docker: ## Build the image from built programs (PROGRAMS=target/release), a
 test-fleet: ## Run fleet-demo and the testbed from built programs (PROGRAMS=target/release), in a Docker engine that the script starts if none runs (as root, minutes)
 	@sh scripts/test-fleet.sh
 
+test-containers: setup quiche ## Run test-docker and test-fleet in one Docker engine, with the programs of make test (as root, 7 minutes)
+	cargo test --workspace --no-run --quiet $(LOCKED)
+	@sh scripts/test-containers.sh
+
 h2spec: setup quiche ## Run h2spec, the conformance test of HTTP/2, against edge-server
 	@sh scripts/h2spec.sh $(LOCKED)
 
@@ -161,7 +165,7 @@ interop-page: setup quiche ## Try the speed-test page in headless Chromium and F
 interop-alt-svc: setup quiche ## Do headless Chromium and Firefox go from HTTP/2 to HTTP/3, and jump, over an emulated GEO path (2 minutes)? Pictures in results/; BROWSER=firefox runs one
 	@sh scripts/interop-alt-svc.sh $(LOCKED)
 
-check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec test-nginx test-origin tokio-quiche-check steps-check ## Everything that CI runs
+check: patches-check fmt-check layers-check names-check docs-check conformance-check lint test test-interop h2spec test-nginx test-origin test-units test-containers tokio-quiche-check steps-check ## Everything that CI runs
 
 same-packets: setup quiche ## Does the fork send the release's datagrams, except as docs/unchanged.md says? TIP=all tries every topic, COUNT=1500 random connections too; PATCHES=1 names the patches that change a SCENARIO
 	@sh scripts/same-packets.sh

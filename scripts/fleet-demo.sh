@@ -1,7 +1,7 @@
 #!/bin/sh
 # make fleet-demo: starts docker/fleet/compose.yml, walks through what two servers with one store of path
-# state do, one line a step, and fails if a step does. KEEP=1 leaves the fleet running.
-# PROGRAMS=target/release has the programs.
+# state do, one line a step, and fails if a step does. KEEP=1 leaves the fleet running, CLAIMS=10000 says
+# how many claims the last steps wait for. PROGRAMS=target/release has the programs.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -18,7 +18,9 @@ failed=0
 mkdir -p target/fleet target/docker-fleet
 # The server's user has no name here.
 [ -s "$SECRETS" ] || { (umask 022; openssl rand -hex 32 >"$SECRETS"); }
-strip -o target/docker-fleet/link-emulator "$built/link-emulator"
+for program in link-emulator claim-load; do
+    strip -o "target/docker-fleet/$program" "$built/$program"
+done
 IMAGE=$EDGE_IMAGE PROGRAMS=$built sh scripts/docker-image.sh >"$work/log" 2>&1 || die "docker-image: $(tail -5 "$work/log")"
 docker build --build-arg "EDGE=$EDGE_IMAGE" --file docker/fleet/Dockerfile --tag quiche-resume-fleet . >"$work/log" 2>&1 ||
     die "docker build: $(tail -5 "$work/log")"
@@ -34,7 +36,7 @@ trap finish EXIT
 trap 'exit 1' INT TERM
 fleet down --volumes >/dev/null 2>&1 || true
 fleet up --detach >"$work/log" 2>&1 || die "docker-compose up: $(tail -5 "$work/log")"
-for service in client balancer edge-a edge-b redis-1 redis-2 redis-3 sentinel-1 sentinel-2 sentinel-3 prometheus; do
+for service in client balancer node-a node-b edge-a edge-b redis-1 redis-2 redis-3 sentinel-1 sentinel-2 sentinel-3 prometheus; do
     id=$(fleet ps -q $service)
     eval "$(echo $service | tr - _)=$id"
 done
@@ -223,6 +225,8 @@ check "it does not scrape both nodes" until_true 30 both_scraped
 check "it knows no jumps" [ "$(scraped 'edge_server_resume_jumps_taken_total > 0')" -gt 0 ]
 check "it has no rules" docker exec $prometheus promtool query instant http://127.0.0.1:9090 'prometheus_rule_group_rules > 0'
 step 9 "Prometheus scrapes both nodes, with the alert rules"
+
+. scripts/fleet-claims.sh
 
 [ $failed -eq 0 ] || fleet logs --tail 50 >&2
 exit $failed

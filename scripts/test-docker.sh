@@ -19,6 +19,7 @@ stop() {
     rm -rf "$work"
 }
 trap stop EXIT
+trap 'exit 1' INT TERM
 
 start_engine test-docker "$work"
 import_base "$work/log"

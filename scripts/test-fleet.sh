@@ -11,6 +11,7 @@ stop() {
     rm -rf "$work"
 }
 trap stop EXIT
+trap 'exit 1' INT TERM
 start_engine test-fleet "$work"
 import_base "$work/log"
 sh scripts/fleet-demo.sh
