@@ -15,5 +15,8 @@ stop() {
 trap stop EXIT
 trap 'exit 1' INT TERM
 start_engine test-containers "$work"
+import_base "$work/log"
+docker run --rm debian:bookworm-slim true >"$work/log" 2>&1 ||
+    skip_engine test-containers "it cannot run a container: $(tail -1 "$work/log")"
 sh scripts/test-docker.sh
 sh scripts/test-fleet.sh

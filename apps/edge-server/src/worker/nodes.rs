@@ -5,6 +5,7 @@
 //! dropped.
 
 use std::net::SocketAddr;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -15,6 +16,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use log::debug;
+use quiche::RecvInfo;
 use rustix::io::Errno;
 use rustix::net;
 use rustix::net::RecvFlags;
@@ -139,22 +141,40 @@ impl NodeReceiver {
         else {
             return self.metrics.count_dropped(NodeDrop::Forged);
         };
-        match self.inlet_of(arrival.info.to).is_some_and(|to| to.take_in(arrival, &envelope[at])) {
+        let Some((listener, inlet)) = self.inlet_of(arrival.info.to) else { return };
+        let info = RecvInfo { to: own_address(arrival.info, *listener), ..arrival.info };
+        match inlet.take_in(Arrival { info, ..arrival }, &envelope[at]) {
             true => self.metrics.count_received(),
             false => self.metrics.count_dropped(NodeDrop::Full),
         }
     }
 
-    /// Returns the way to the listener of an address, or to the first one for an address that only the other
-    /// server has.
-    fn inlet_of(&self, to: SocketAddr) -> Option<&ForwardingInlet> {
+    /// Returns the listener of an address and the way to it, or the first one for an address that only the
+    /// other server has.
+    fn inlet_of(&self, to: SocketAddr) -> Option<&(SocketAddr, ForwardingInlet)> {
         let serves = |listener: &SocketAddr| {
             let is_same = listener.ip() == to.ip() || listener.ip().is_unspecified();
             is_same && listener.port() == to.port()
         };
-        let found = self.inlets.iter().find(|(listener, _)| serves(listener));
-        found.or(self.inlets.first()).map(|(_, inlet)| inlet)
+        self.inlets.iter().find(|(listener, _)| serves(listener)).or(self.inlets.first())
     }
+}
+
+/// Returns the address at which a listener answers what arrived at another server: the same if this one has
+/// it, too, and else one of its own.
+fn own_address(RecvInfo { from, to }: RecvInfo, listener: SocketAddr) -> SocketAddr {
+    if !listener.ip().is_unspecified() {
+        return listener;
+    }
+    let is_own = UdpSocket::bind((to.ip(), 0)).is_ok();
+    let towards_client = || {
+        let any = if from.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(from).ok()?;
+        socket.local_addr().ok()
+    };
+    let own = towards_client().filter(|_| !is_own).map_or(to.ip(), |own| own.ip());
+    SocketAddr::new(own, listener.port())
 }
 
 impl NodeHandle {
@@ -189,7 +209,6 @@ mod tests {
     use mio::Waker;
     use prometheus_client::registry::Registry;
     use quiche::ecn::Codepoint;
-    use quiche::RecvInfo;
 
     use crate::net::steering::Steering;
     use crate::quic::connection_id::tests::reader;
@@ -259,6 +278,7 @@ mod tests {
             let taken = |(_, workers): &(_, Forwarding)| workers.next().is_some();
             assert_eq!(listeners.iter().position(taken), Some(expected), "{to}");
         }
+        // Datagrams that nobody can answer.
         let unanswerable = arrival("224.0.0.1:443");
         receiver.on_envelope(&envelope::seal(&shared(&[ONE]).get(), unanswerable, SHORT));
         assert_eq!(count(&registry, "edge_server_node_datagrams_received_total"), 4);
@@ -266,5 +286,25 @@ mod tests {
             count(&registry, "edge_server_node_datagrams_dropped_total{reason=\"forged\"}"),
             1
         );
+    }
+
+    #[test]
+    fn server_answers_from_an_address_of_its_own() {
+        for (from, to, listener, expected) in [
+            ("127.0.0.1:9", "127.0.0.2:443", "0.0.0.0:443", "127.0.0.2:443"),
+            ("127.0.0.1:9", "192.0.2.9:443", "0.0.0.0:443", "127.0.0.1:443"),
+            ("[::1]:9", "[2001:db8::9]:443", "[::]:443", "[::1]:443"),
+            (
+                "[::ffff:127.0.0.1]:9",
+                "[::ffff:192.0.2.9]:443",
+                "[::]:443",
+                "[::ffff:127.0.0.1]:443",
+            ),
+            ("127.0.0.1:9", "192.0.2.9:443", "127.0.0.7:443", "127.0.0.7:443"),
+        ] {
+            let info = RecvInfo { from: from.parse().unwrap(), to: to.parse().unwrap() };
+            let own = own_address(info, listener.parse().unwrap());
+            assert_eq!(own, expected.parse().unwrap(), "{to}, {listener}");
+        }
     }
 }
