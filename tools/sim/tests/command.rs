@@ -184,6 +184,26 @@ fn short_scenario_with_a_trace_becomes_a_page() {
     assert!(line["program"].as_str().is_some_and(|program| program.starts_with("sim 0.")));
 }
 
+#[test]
+fn two_varied_numbers_become_a_map_of_the_speed_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("grid.toml");
+    let html = |rtts: &str| {
+        let lines = format!(
+            "title = \"t\"\nabout = \"a\"\nruns = 3\n[path]\nrate_mbps = [10, 50]\nrtt_ms = {rtts}\n\
+             jitter_ms = 1\n[[flow]]\nobject_bdp = 1\nmode = [\"slow-start\", \"careful-resume\"]\n"
+        );
+        fs::write(&scenario, lines).expect("written");
+        let page = folder.path().join("grid.html");
+        let result = sim(&format!("run {} --page {}", scenario.display(), page.display()));
+        assert!(result.status.success(), "{}", text(&result.stderr));
+        fs::read_to_string(page).expect("a page")
+    };
+    let both = html("[100, 300, 600]");
+    assert!(both.contains("<h2>Speed-up</h2>") && both.contains("path.rtt_ms"));
+    assert!(!html("300").contains("<h2>Speed-up</h2>"));
+}
+
 /// The other example of docs/experiments.md.
 #[test]
 fn page_of_an_archive_is_downloaded() {

@@ -20,6 +20,7 @@ pub struct FlowGroup<'a> {
     pub scenario: String,
     /// Name of its flows.
     pub name: String,
+    pub parameters: serde_json::Map<String, serde_json::Value>,
     /// The scenario without its modes.
     pub without_mode: String,
     /// The parameters, and the name of the flow, without its mode: what is compared with the same
@@ -53,6 +54,19 @@ impl<'a> Groups<'a> {
         }
         Self { all, fairness }
     }
+
+    /// Returns the groups whose scenario has Careful Resume, flows of that mode and those beside them,
+    /// each with the same of slow start.
+    pub fn pairs(&self) -> impl Iterator<Item = (&FlowGroup<'a>, &FlowGroup<'a>)> {
+        let of = |group: &FlowGroup, mode: &str| group.scenario.contains(mode);
+        self.all.iter().filter(move |group| of(group, "careful-resume")).filter_map(
+            move |careful| {
+                let is_same =
+                    |other: &&FlowGroup| other.key == careful.key && of(other, "slow-start");
+                Some((careful, self.all.iter().find(is_same)?))
+            },
+        )
+    }
 }
 
 impl<'a> FlowGroup<'a> {
@@ -61,6 +75,7 @@ impl<'a> FlowGroup<'a> {
         Self {
             scenario: scenario.to_owned(),
             name: flow.name.clone(),
+            parameters: outcome.parameters.clone(),
             key: format!("{}/{without_mode}/{}", outcome.scenario, flow.name),
             without_mode,
             flows: Vec::new(),

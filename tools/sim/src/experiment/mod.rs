@@ -1,10 +1,11 @@
 //! Report of one's own experiment: figures and tables of the results of any scenarios.
 //!
 //! Owns the page. [`groups`] sorts the downloads into what is compared, [`figures`] draws what
-//! several runs have in common, and [`series`] draws one run over time from its traces.
+//! several runs have in common, [`map`] what depends on two numbers, and [`series`] draws one run over time from its traces.
 
 mod figures;
 mod groups;
+mod map;
 mod series;
 mod tables;
 
@@ -45,6 +46,7 @@ pub fn html(
         let _ = writeln!(body, "<p class=\"bad\">{words}</p>");
     }
     body.push_str(&figures::html(&groups)?);
+    body.push_str(&map::html(&groups)?);
     body.push_str(&tables::html(&groups));
     if let Some(folder) = traces {
         body.push_str(&over_time(outcomes, folder)?);

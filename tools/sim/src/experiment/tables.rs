@@ -35,7 +35,7 @@ pub fn html(groups: &Groups) -> String {
                  from the first byte, and of an ideal one of the same kind. Losses are means a \
                  download, with 95 % intervals.";
     let mut html = format!("<h2>Figures</h2>\n{}{}", note(words), table(&heads, &rows));
-    let compared: String = groups.all.iter().filter_map(|group| compare(groups, group)).collect();
+    let compared: String = groups.pairs().map(|(careful, slow)| compare(careful, slow)).collect();
     if !compared.is_empty() {
         let words =
             "Careful Resume over slow start, of the same seeds: the ratio of the means, and \
@@ -72,13 +72,8 @@ fn row(group: &FlowGroup) -> String {
     row + "</tr>\n"
 }
 
-/// Compares a group whose scenario has Careful Resume with the same of slow start: flows of that
-/// mode, and those beside them.
-fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
-    let is_careful = careful.scenario.contains("careful-resume");
-    let slow = groups.all.iter().find(|other| {
-        is_careful && other.key == careful.key && other.scenario.contains("slow-start")
-    })?;
+/// Compares a group with Careful Resume with the same of slow start.
+fn compare(careful: &FlowGroup, slow: &FlowGroup) -> String {
     let mut row = format!("<tr><th>{}</th>", escape(&careful.compared_label()));
     for (index, figure) in FIGURES.iter().enumerate() {
         let (first, second) = (careful.by_seed(figure), slow.by_seed(figure));
@@ -96,7 +91,7 @@ fn compare(groups: &Groups, careful: &FlowGroup) -> Option<String> {
         };
         let _ = write!(row, "<td>{cell}</td>");
     }
-    Some(row + "</tr>\n")
+    row + "</tr>\n"
 }
 
 type FlowFigure = fn(&FlowOutcome) -> f64;
