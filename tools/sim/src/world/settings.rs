@@ -46,7 +46,8 @@ const CONNECTION_IDS_MAX: u64 = 4;
 /// Settings of new connections.
 pub struct Settings {
     server: quiche::Config,
-    /// Careful Resume cannot be taken out of settings again.
+    /// Neither L4S, which paces, nor Careful Resume can be taken out of settings again.
+    l4s_server: quiche::Config,
     resuming_server: quiche::Config,
     client: quiche::Config,
     pub http: h3::Config,
@@ -61,6 +62,7 @@ impl Settings {
         http.set_max_field_section_size(HEADERS_BYTES_MAX);
         Ok(Self {
             server: server_config().context("cannot set up QUIC")?,
+            l4s_server: server_config().context("cannot set up QUIC")?,
             resuming_server: server_config().context("cannot set up QUIC")?,
             client: client_config().context("cannot set up QUIC")?,
             http,
@@ -79,7 +81,9 @@ impl Settings {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> quiche::Result<quiche::Connection> {
+        let is_l4s = plan.ecn.is_some_and(|ecn| ecn.l4s);
         let config = match plan.mode {
+            Mode::SlowStart if is_l4s => &mut self.l4s_server,
             Mode::SlowStart => &mut self.server,
             Mode::CarefulResume => {
                 let FlowPlan { max_jump, after_jump, .. } = *plan;

@@ -118,10 +118,15 @@ fn outcome_does_not_depend_on_the_thread() {
 
 #[test]
 fn run_does_not_depend_on_an_earlier_one() {
-    let (crowd, geo) = (crowd(), geo("careful-resume", ""));
-    let before = json(&geo, 1);
-    json(&crowd, 7);
-    assert_eq!(json(&geo, 1), before);
+    // HyStart++ alone does not pace, as L4S does.
+    let unpaced = geo("slow-start", "slow_start_exit = 'hystart'");
+    let scenarios = [geo("careful-resume", ""), unpaced];
+    let before = scenarios.each_ref().map(|scenario| json(scenario, 1));
+    for earlier in [crowd(), geo("slow-start", "ecn = 'l4s'"), geo("careful-resume", "ecn = 'l4s'")]
+    {
+        json(&earlier, 7);
+        assert_eq!(scenarios.each_ref().map(|scenario| json(scenario, 1)), before);
+    }
 }
 
 #[test]
