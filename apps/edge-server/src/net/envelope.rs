@@ -2,7 +2,7 @@
 //! codepoint with which it arrived, authenticated by a key of the servers' shared secrets.
 //!
 //! It is not encrypted: what it adds to the datagram is in the headers of the packets that clients send.
-//! Who sends it again has the datagram arrive again, as who sends the client's packet again does.
+//! A repeated envelope delivers its datagram again, as a repeated packet of the client does.
 
 use std::ops::Range;
 
