@@ -3,7 +3,7 @@
 use super::*;
 use crate::test_utils::Pipe;
 
-fn pipe() -> Pipe {
+pub(super) fn pipe() -> Pipe {
     let mut config = Pipe::default_config("cubic").unwrap();
     config.set_initial_max_data(1 << 20);
     config.set_initial_max_stream_data_bidi_remote(1 << 20);

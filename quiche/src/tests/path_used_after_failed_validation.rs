@@ -29,13 +29,7 @@ fn answer(is_lost: bool, pipe: &mut Pipe) {
 
 #[test]
 fn client_is_heard_again_and_its_path_validated() {
-    let mut config = Pipe::default_config("cubic").unwrap();
-    config.set_initial_max_data(1 << 20);
-    config.set_initial_max_stream_data_bidi_remote(1 << 20);
-    let mut pipe = Pipe::with_config(&mut config).unwrap();
-    pipe.handshake().unwrap();
-    pipe.advance().unwrap();
-
+    let mut pipe = client_that_keeps_moving::pipe();
     let (new, server) = ("127.0.0.1:5000".parse().unwrap(), Pipe::server_addr());
     let has = |pipe: &mut Pipe, event: PathEvent| {
         let next = || pipe.server.path_event_next();

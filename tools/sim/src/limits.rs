@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quiche::slow_start::SlowStartExit;
 use report::bound::bounds_of_jump;
 use report::bound::bounds_over;
 use report::bound::Bounds;
@@ -102,7 +103,7 @@ pub fn bound_ms(scenario: &Scenario, flow: &Flow) -> Option<f64> {
 pub fn own(bounds: &Bounds, flow: &Flow) -> Option<f64> {
     // Both grow by more than a doubling of 10 packets.
     if flow.initial_window_packets != INITIAL_WINDOW_PACKETS
-        || flow.slow_start_exit.name() == "rapid"
+        || flow.slow_start_exit == SlowStartExit::Rapid
     {
         return None;
     }

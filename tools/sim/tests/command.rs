@@ -201,7 +201,37 @@ fn two_varied_numbers_become_a_map_of_the_speed_up() {
     };
     let both = html("[100, 300, 600]");
     assert!(both.contains("<h2>Speed-up</h2>") && both.contains("path.rtt_ms"));
+    for words in
+        ["Of the first 5 of 12 kinds", "<th>flow (rate_mbps 10, rtt_ms 100)</th>", "none lost"]
+    {
+        assert!(both.contains(words), "{words}");
+    }
     assert!(!html("300").contains("<h2>Speed-up</h2>"));
+}
+
+#[test]
+fn page_tells_of_failed_runs_and_replaces_no_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("mine.toml");
+    let draw = |rates: &str, page: &str| {
+        let lines = format!(
+            "title = \"t\"\nabout = \"a\"\ndeadline_s = 20\n[path]\nrate_mbps = {rates}\nrtt_ms = 100\n\
+             [[flow]]\nobject_bytes = 100_000\n"
+        );
+        fs::write(&scenario, lines).expect("written");
+        let page = folder.path().join(page);
+        let result = sim(&format!("run {} --page {}", scenario.display(), page.display()));
+        assert_eq!(result.status.code(), Some(1));
+        (text(&result.stderr).to_owned(), fs::read_to_string(page).unwrap_or_default())
+    };
+    let (said, html) = draw("[10, 0.01]", "some.html");
+    assert!(said.contains("1 of 2 runs failed"), "{said}");
+    assert!(html.contains("1 of 2 runs failed, and are in no figure."));
+    let (said, html) = draw("0.01", "none.html");
+    assert!(said.ends_with("sim: no page: every run failed\n") && html.is_empty(), "{said}");
+    let (said, results) = draw("10", "mine.jsonl");
+    assert!(said.contains("mine.jsonl has the results, name another page"), "{said}");
+    assert!(results.starts_with('{'), "{results}");
 }
 
 /// The other example of docs/experiments.md.

@@ -4,6 +4,7 @@
 //! A packet is forwarded once: one that another server has forwarded, and whose ID does not name this one, is
 //! dropped.
 
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -167,14 +168,16 @@ fn own_address(RecvInfo { from, to }: RecvInfo, listener: SocketAddr) -> SocketA
         return listener;
     }
     let is_own = UdpSocket::bind((to.ip(), 0)).is_ok();
-    let towards_client = || {
-        let any = if from.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any).ok()?;
-        socket.connect(from).ok()?;
-        socket.local_addr().ok()
-    };
-    let own = towards_client().filter(|_| !is_own).map_or(to.ip(), |own| own.ip());
-    SocketAddr::new(own, listener.port())
+    let other = if is_own { None } else { address_towards(from) };
+    SocketAddr::new(other.unwrap_or(to.ip()), listener.port())
+}
+
+/// Returns the address from which the kernel sends to a client.
+fn address_towards(client: SocketAddr) -> Option<IpAddr> {
+    let any = if client.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(client).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 impl NodeHandle {

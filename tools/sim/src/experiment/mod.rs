@@ -1,7 +1,8 @@
 //! Report of one's own experiment: figures and tables of the results of any scenarios.
 //!
 //! Owns the page. [`groups`] sorts the downloads into what is compared, [`figures`] draws what
-//! several runs have in common, [`map`] what depends on two numbers, and [`series`] draws one run over time from its traces.
+//! several runs have in common, [`map`] what depends on two numbers, and [`series`] one run over time
+//! from its traces.
 
 mod figures;
 mod groups;

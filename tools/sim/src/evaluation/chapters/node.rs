@@ -63,7 +63,7 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         &curves(&distributions(&all))?,
     );
     html += &page::table(&GAIN_HEADS, &gain_rows(&kinds));
-    html += &page::table(&share_heads(), &share_rows(&all));
+    html += &page::table(&SHARE_HEADS, &share_rows(&all));
     html += &page::table(&COST_HEADS, &cost_rows(&kinds));
     html += &note(
         "Means over subnets, with 95 % intervals. A visit that jumps has found what an earlier visit of its \
@@ -130,12 +130,11 @@ fn retreated(flow: &FlowOutcome) -> f64 {
 /// Returns one sum of each subnet over another.
 fn ratio(subnets: &[&Subnet], sums: impl Fn(&Subnet) -> (f64, f64)) -> Interval {
     let pairs: Vec<(f64, f64)> = subnets.iter().map(|subnet| sums(subnet)).collect();
-    let found = Interval::ratio_of_means(&pairs);
     // Without a jump none retreats.
-    if pairs.iter().all(|pair| pair.1 == 0.0) {
-        return Interval::exact(0.0);
+    match pairs.iter().all(|pair| pair.1 == 0.0) {
+        true => Interval::exact(0.0),
+        false => Interval::ratio_of_means(&pairs),
     }
-    found
 }
 
 fn time_ratio(subnets: &[&Subnet]) -> Interval {
@@ -210,18 +209,16 @@ fn gain_rows(kinds: &[(String, Vec<&Subnet>)]) -> Vec<Vec<String>> {
     kinds.iter().map(row).collect()
 }
 
-fn share_heads() -> Vec<&'static str> {
-    vec![
-        "RTTs saved, all visits, beside",
-        "1 % save at most",
-        "10 %",
-        "25 %",
-        "half",
-        "75 %",
-        "90 %",
-        "99 %",
-    ]
-}
+const SHARE_HEADS: [&str; 1 + SHARES.len()] = [
+    "RTTs saved, all visits, beside",
+    "1 % save at most",
+    "10 %",
+    "25 %",
+    "half",
+    "75 %",
+    "90 %",
+    "99 %",
+];
 
 fn share_rows(subnets: &[&Subnet]) -> Vec<Vec<String>> {
     let row = |start: usize| {
