@@ -254,8 +254,8 @@ enum quiche_careful_resume_trigger {
     // acknowledged.
     QUICHE_CAREFUL_RESUME_TRIGGER_EXIT_RECOVERY = 11,
 
-    // No saved parameters were given before the initial data was acknowledged
-    // (ours).
+    // No saved parameters were given before the initial data was acknowledged,
+    // and the window limited the sender again (ours).
     QUICHE_CAREFUL_RESUME_TRIGGER_NO_SAVED_SET = 12,
 
     // The Lifetime of the saved parameters passed (ours).

@@ -396,7 +396,9 @@ impl CarefulResume {
         &mut self, acked: &Acknowledged, c: &Conditions,
     ) -> Action {
         let transition = match &self.state {
-            State::Reconnaissance(phase) => phase.after_ack(&self.config, c),
+            State::Reconnaissance(phase) => {
+                phase.after_ack(acked.largest, &self.config, c)
+            },
             State::Unvalidated(phase) => phase.after_ack(acked, c),
             State::SafeRetreat(phase) => phase.after_ack(acked),
             State::Validating(_) | State::Normal(_) => None,

@@ -79,6 +79,8 @@ pub(super) struct Oracle {
     rtts: Vec<Duration>,
     is_initial_data_sent: bool,
     initial_unacked: BTreeSet<u64>,
+    /// The first packet that filled the window once those were acknowledged.
+    refilled: Option<u64>,
 
     pub(super) pipe_size: usize,
     jump: Option<OracleJump>,
@@ -109,6 +111,7 @@ impl Oracle {
             rtts: vec![],
             is_initial_data_sent: false,
             initial_unacked: BTreeSet::new(),
+            refilled: None,
             pipe_size: 0,
             jump: None,
             first_unvalidated: None,
@@ -171,6 +174,9 @@ impl Oracle {
             if !is_mtu_probe {
                 self.initial_unacked.insert(number);
             }
+        } else if self.initial_unacked.is_empty() && self.refilled.is_none() {
+            let is_full = path.flight_size + self.mds > path.window;
+            self.refilled = is_full.then_some(number);
         }
 
         let jump = self.jump.filter(|_| self.phase == Phase::Unvalidated)?;
@@ -255,7 +261,9 @@ impl Oracle {
         &mut self, largest: u64, path: &ControllerView,
     ) -> Option<Order> {
         match self.phase {
-            Phase::Reconnaissance => self.after_ack_in_reconnaissance(path),
+            Phase::Reconnaissance => {
+                self.after_ack_in_reconnaissance(largest, path)
+            },
             Phase::Unvalidated => self.after_ack_in_unvalidated(largest, path),
             Phase::Validating => {
                 // D4.
@@ -280,7 +288,7 @@ impl Oracle {
     }
 
     fn after_ack_in_reconnaissance(
-        &mut self, path: &ControllerView,
+        &mut self, largest: u64, path: &ControllerView,
     ) -> Option<Order> {
         // B12.
         if path.has_left_slow_start {
@@ -293,8 +301,11 @@ impl Oracle {
             return None;
         }
 
+        // B4: for a download, which fills the window beyond the initial data.
         let Some(saved) = self.saved else {
-            self.step(Phase::Normal, vec![Trigger::NoSavedSet]);
+            if self.refilled.is_some_and(|number| number <= largest) {
+                self.step(Phase::Normal, vec![Trigger::NoSavedSet]);
+            }
             return None;
         };
 

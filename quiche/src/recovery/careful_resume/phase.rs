@@ -74,8 +74,8 @@ pub enum Trigger {
     /// acknowledged.
     ExitRecovery,
 
-    /// No saved parameters were given before the initial data was acknowledged
-    /// (implementation-defined).
+    /// No saved parameters were given before the initial data was acknowledged,
+    /// and the window limited the sender again (implementation-defined).
     NoSavedSet,
 
     /// The Lifetime of the saved parameters passed (implementation-defined).

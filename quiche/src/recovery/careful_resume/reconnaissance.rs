@@ -65,6 +65,10 @@ pub(super) struct Reconnaissance {
     /// The next packet will fill the initial window.
     is_initial_end_next: bool,
 
+    /// The first packet after all of that was acknowledged that filled the window
+    /// again.
+    refilled: Option<u64>,
+
     largest_sent: u64,
 }
 
@@ -114,6 +118,12 @@ impl Reconnaissance {
         self.is_initial_end_next = false;
 
         if self.initial_end.is_some() {
+            let left = c.cwnd.saturating_sub(c.flight_size);
+
+            if self.initial_unacked.is_empty() && left < c.max_datagram_size {
+                self.refilled.get_or_insert(pkt_num);
+            }
+
             return;
         }
 
@@ -150,8 +160,9 @@ impl Reconnaissance {
         }
     }
 
+    /// Takes an ACK whose largest newly acknowledged packet is `largest`.
     pub(super) fn after_ack(
-        &self, config: &CarefulResumeConfig, c: &Conditions,
+        &self, largest: u64, config: &CarefulResumeConfig, c: &Conditions,
     ) -> Option<Transition> {
         // RFC 9959, 4.2.1: a longer RTT, or less delivered than was sent, is a
         // hint that even this little queues.
@@ -159,7 +170,7 @@ impl Reconnaissance {
             return Some(self.leave(Trigger::SlowStartExit));
         }
 
-        self.consider_jump(config, c)
+        self.consider_jump(largest, config, c)
     }
 
     /// Ends Careful Resume without a jump.
@@ -170,14 +181,17 @@ impl Reconnaissance {
     /// RFC 9959, 3.2: when an ACK covers the initial data, and more is waiting
     /// than the window lets go.
     fn consider_jump(
-        &self, config: &CarefulResumeConfig, c: &Conditions,
+        &self, largest: u64, config: &CarefulResumeConfig, c: &Conditions,
     ) -> Option<Transition> {
         if self.initial_end.is_none() || !self.initial_unacked.is_empty() {
             return None;
         }
 
+        // A small document needs no saved parameters, but what the peer asks for
+        // next may. Without them, it is a download that fills the window again.
         let Some(saved) = self.saved else {
-            return Some(self.leave(Trigger::NoSavedSet));
+            let is_download = self.refilled.is_some_and(|end| largest >= end);
+            return is_download.then(|| self.leave(Trigger::NoSavedSet));
         };
 
         let min_rtt = c.min_rtt.filter(|_| c.window_limited)?;

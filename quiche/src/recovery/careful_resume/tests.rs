@@ -524,6 +524,9 @@ fn normal_phase_ignores_all_events(
 ) {
     let mut sender = Sender::new(cc);
     sender.reconnoitre();
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..30);
     assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
     let c = sender.conditions();
 
@@ -669,13 +672,46 @@ fn jump_waits_for_data(#[values(Reno, CUBIC)] cc: CongestionControlAlgorithm) {
     assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
 }
 
+/// B9: a document of little more than the initial window is no reason to ask for
+/// saved parameters. They may come with what the page needs next.
+#[rstest]
+fn jump_follows_a_small_document(
+    #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
+    #[values(11, 15, 20)] document: u64, #[values(1, 3, 10)] acked_at_once: u64,
+) {
+    let mut sender = Sender::new(cc);
+    sender.fill();
+    sender.wait(RTT);
+    let initial = sender.next;
+    for first in (0..initial).step_by(acked_at_once as usize) {
+        sender.ack(first..initial.min(first + acked_at_once));
+        let fits = sender.recovery.cwnd_available() / MDS;
+        let left = (document - sender.next) as usize;
+        sender.send(left.min(fits));
+        sender.recovery.update_app_limited(left <= fits);
+    }
+    sender.wait(RTT);
+    sender.ack(initial..document);
+    assert_eq!(sender.phase(), Reconnaissance);
+
+    assert!(sender.careful_resume_from(300));
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(document..document + 1);
+    assert_eq!((sender.phase(), sender.window()), (Unvalidated, 150));
+}
+
 #[rstest]
 fn without_saved_parameters_no_jump_follows(
     #[values(Reno, CUBIC)] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::new(cc);
     sender.reconnoitre();
-    assert_eq!((sender.phase(), sender.window()), (Normal, 2 * IW));
+    assert_eq!((sender.phase(), sender.window()), (Reconnaissance, 2 * IW));
+    sender.fill();
+    sender.wait(RTT);
+    sender.ack(10..30);
+    assert_eq!((sender.phase(), sender.window()), (Normal, 4 * IW));
     assert_eq!(sender.triggers(), [(Normal, Some(NoSavedSet))]);
 
     // Too late, and never twice.

@@ -276,24 +276,33 @@ fn late_releases_violate_nothing() {
     }
 }
 
+fn page(mode: &str, objects: &[u64]) -> FlowOutcome {
+    let mut scenario = geo(mode, "");
+    let objects = objects.to_vec();
+    let page = crate::scenario::Page { name: "a.har".into(), objects };
+    scenario.flows[0].object_bytes = None;
+    scenario.flows[0].page = Some(std::sync::Arc::new(page));
+    first(&scenario)
+}
+
 #[test]
 fn objects_of_a_page_are_requested_when_the_first_one_is_complete() {
-    let page = |objects: &[u64]| {
-        let mut scenario = geo("slow-start", "");
-        let objects = objects.to_vec();
-        let page = crate::scenario::Page { name: "a.har".into(), objects };
-        scenario.flows[0].object_bytes = None;
-        scenario.flows[0].page = Some(std::sync::Arc::new(page));
-        first(&scenario)
-    };
     let rtts = |flow: &FlowOutcome| flow.ttlb_ms / 600.0;
-    let (one, two) = (page(&[5_000]), page(&[5_000, 5_000]));
+    let [one, two] = [&[5_000][..], &[5_000, 5_000]].map(|objects| page("slow-start", objects));
     assert!((2.0..2.1).contains(&rtts(&one)), "{}", rtts(&one));
     assert!((3.0..3.1).contains(&rtts(&two)), "{}", rtts(&two));
     // More than the server lets the client request at a time.
-    let many = page(&[1_000; 400]);
+    let many = page("slow-start", &[1_000; 400]);
     assert_eq!(many.object_bytes, 400_000);
     assert!((5.0..11.0).contains(&rtts(&many)), "{}", rtts(&many));
+}
+
+#[test]
+fn page_jumps_however_large_its_document_is() {
+    for document in (1_000..60_000).step_by(1_000) {
+        let flow = page("careful-resume", &[document, 1_000_000, 1_000_000]);
+        assert_eq!(flow.jump_cwnd_bytes, Some(1_875_000), "{document} bytes");
+    }
 }
 
 #[test]

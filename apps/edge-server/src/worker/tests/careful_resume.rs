@@ -126,6 +126,20 @@ fn jump_over_a_path_as_saved_is_clean() {
     }
 }
 
+// RFC 9959, 3.2: a page's first response is small, and no reason to claim.
+#[test]
+fn jump_follows_a_small_document() {
+    for document in [8_000, 14_000, 20_000, 26_000] {
+        let lab = lab_with(SAVED);
+        let run = QlogServer::new(&lab, &[]);
+        let mut client = run.server.client().over(&path()).connect();
+        fetch(&mut client, document);
+        fetch(&mut client, OBJECT_BYTES);
+        client.close();
+        assert_clean(&run.phases());
+    }
+}
+
 // The initial window leaves before the handshake is complete, and is acknowledged with it.
 #[test]
 fn jump_after_early_data_comes_one_round_trip_earlier() {
