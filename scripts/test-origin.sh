@@ -15,6 +15,7 @@ if ! command -v nginx >/dev/null; then
     unpack_package nginx "$unpacked" || skip test-origin "nginx is missing, run: sudo apt-get install -y nginx-light"
 fi
 
-cargo build --quiet "$@" -p edge-server
-cargo test --quiet "$@" -p edge-server --test process -- --ignored origins_of_other_projects
+# The programs of make test: a package alone would have all of its dependencies built once more.
+cargo test --workspace --no-run --quiet "$@"
+cargo test --workspace --quiet "$@" --test process -- --ignored origins_of_other_projects
 echo "test-origin: files, ranges, conditions, uploads and long fields are the same behind nginx, Node and Python"
