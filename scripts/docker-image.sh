@@ -13,6 +13,9 @@ set -- --file docker/edge/Dockerfile --tag "$image" --build-arg "VERSION=$versio
 if [ -n "${PROGRAMS:-}" ]; then
     OUT=target/docker sh scripts/docker-stage.sh
     set -- "$@" --target prebuilt
+else
+    # Without BuildKit, Docker builds that stage, too.
+    mkdir -p target/docker
 fi
 docker build "$@" . >&2
 docker image inspect --format '{{.Id}} {{.Size}}' "$image"
