@@ -28,6 +28,8 @@ def read(path):
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             run = json.loads(line)
+            if "flows" not in run:
+                sys.exit(f"{path}: a line without flows; this script reads results of sim run")
             if run["schema"] != SCHEMA:
                 sys.exit(f"{path}: lines of schema {run['schema']}; this script reads {SCHEMA}")
             flow = run["flows"][0]

@@ -127,6 +127,9 @@ fn write_page(page: &Path, html: &str, text: &str) -> anyhow::Result<()> {
 /// Returns whether every figure is what it must be.
 fn report(args: &ReportArgs) -> anyhow::Result<bool> {
     let page = args.out.clone().unwrap_or_else(|| args.results.with_extension("html"));
+    if let Some(folder) = args.trace.as_ref().filter(|folder| !folder.is_dir()) {
+        anyhow::bail!("there is no folder {}, name that of sim run --trace", folder.display());
+    }
     if !args.evaluation {
         let stem = args.results.file_stem().unwrap_or_default().to_string_lossy();
         draw(&stem, &args.results, 0, args.trace.as_deref(), &page)?;

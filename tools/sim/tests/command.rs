@@ -261,6 +261,11 @@ fn results_are_drawn_without_traces() {
     let html = fs::read_to_string(folder.path().join("mine.html")).expect("a page");
     assert_eq!(html.matches("<svg").count(), 3, "a flow alone shares with nobody");
     assert!(html.contains("Modes compared"));
+    let none = folder.path().join("none");
+    let said = sim(&format!("report {} --trace {}", results.display(), none.display()));
+    let missing =
+        format!("sim: there is no folder {}, name that of sim run --trace\n", none.display());
+    assert_eq!((said.status.code(), text(&said.stderr)), (Some(1), &*missing));
     fs::write(&results, "").expect("no results");
     let said = sim(&format!("report {}", results.display()));
     assert_eq!(text(&said.stderr), "sim: no results: run sim run --out FILE first\n");
