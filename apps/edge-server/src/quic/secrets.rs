@@ -12,6 +12,7 @@ use anyhow::bail;
 use anyhow::Context;
 use path_store::key_file;
 use path_store::key_file::KeyFile;
+use path_store::key_file::KeyText;
 use path_store::key_file::KEY_BYTES;
 use ring::aead;
 use ring::error::Unspecified;
@@ -78,7 +79,11 @@ impl FromStr for Secrets {
         let mut numbers: Vec<usize> = Vec::new();
         for (number, line) in key_file::lines(text) {
             let key = key_file::parse_key(line).ok_or_else(|| {
-                format!("line {number}: expected a secret of {} hexadecimal digits", 2 * KEY_BYTES)
+                format!(
+                    "line {number}: expected a secret of {} hexadecimal digits; {}",
+                    2 * KEY_BYTES,
+                    Self::MAKE
+                )
             })?;
             let secret = Secret::new(&key);
             if let Some(same) = secrets.iter().position(|other| other.name == secret.name) {
@@ -92,13 +97,17 @@ impl FromStr for Secrets {
             numbers.push(number);
         }
         if secrets.is_empty() {
-            return Err("holds no secret; write one of 64 hexadecimal digits".to_owned());
+            return Err(format!("holds no secret; {}", Self::MAKE));
         }
         let first = secrets.remove(0);
         let arm: [u8; 32] = expand(&first.root, ARM);
         let arm = hmac::Key::new(hmac::HMAC_SHA256, &arm);
         Ok(Self { first, others: secrets, arm })
     }
+}
+
+impl KeyText for Secrets {
+    const MAKE: &'static str = "make one with openssl rand -hex 32";
 }
 
 /// Reads the secrets from a file and watches it for changes, or generates a random one.
@@ -108,8 +117,7 @@ impl FromStr for Secrets {
 /// One line that names the unusable file.
 pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
     match path {
-        Some(path) => SharedSecrets::watch(path)
-            .context("cannot use --secrets; name a readable file of secrets"),
+        Some(path) => SharedSecrets::watch(path).context("cannot use --secrets"),
         None => match Secrets::random() {
             Ok(secrets) => Ok(SharedSecrets::fixed(secrets)),
             Err(_) => bail!("cannot create a secret: the system provides no random bytes"),
