@@ -118,7 +118,7 @@ impl QuicLbEntry {
             nonce_bytes: config.nonce_length.0.into(),
             key,
         };
-        Ok(Self { encoding, nodes: config.nodes.clone() })
+        Ok(Self { encoding, nodes: config.nodes.0.clone() })
     }
 }
 
@@ -179,7 +179,7 @@ pub mod tests {
         let neighbour = set_of(&other.replace("c0", "c1")).unwrap();
         neighbour.current().unwrap().encode(&[7; 9], &mut id).unwrap();
         for (nodes, expected) in [("", None), ("c1 = '192.0.2.7:1'", Some("192.0.2.7:1"))] {
-            let start = "--quic-lb-listen 192.0.2.1:1 --secrets secrets";
+            let start = "--quic-lb-listen 192.0.2.1:2 --secrets secrets";
             let set = set_with(&format!("{other}nodes = {{ {nodes} }}"), start).unwrap();
             let expected = NamedServer::Other(expected.map(|address| address.parse().unwrap()));
             assert_eq!(set.decode(&id).unwrap().1, expected);
