@@ -181,6 +181,14 @@ impl ConnectionIdGenerator {
 }
 
 impl ConnectionIdReader {
+    /// Returns whether an ID is of a configuration of QUIC-LB that is not known here, unless it has another
+    /// length than the server's IDs.
+    pub fn is_of_unknown_config(&self, id: &[u8]) -> bool {
+        let config_id = id.first().map(|first| quic_lb::config_id(*first));
+        let is_known = |config_id| config_id == UNROUTABLE || self.quic_lb.has(config_id);
+        id.len() == LEN && is_described(id) && config_id.is_some_and(|id| !is_known(id))
+    }
+
     /// Returns what a server's ID names. An ID of a client's choice may name something by chance.
     pub fn read(&self, id: &[u8]) -> Option<IdNames> {
         if let [worker, secret, generation, ..] = *id {

@@ -96,6 +96,11 @@ impl QuicLbSet {
         self.0.first().map(|entry| &entry.encoding)
     }
 
+    /// Returns whether there is a configuration of this ID.
+    pub fn has(&self, config_id: u8) -> bool {
+        self.0.iter().any(|entry| entry.encoding.config_id == config_id)
+    }
+
     /// Returns the block of an ID, and the server that it names.
     pub fn decode(&self, id: &[u8]) -> Option<(Block, NamedServer)> {
         let config_id = quic_lb::config_id(*id.first()?);

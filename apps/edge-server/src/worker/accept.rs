@@ -40,6 +40,7 @@ use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
 use crate::resume::own_state;
 use crate::resume::summary::ResumeSummary;
+use crate::telemetry::metrics::NodeDrop;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
@@ -256,7 +257,12 @@ impl Worker {
 
     /// Sends a stateless reset: the client's connection has ended.
     fn reset(&mut self, sink: &dyn PacketSink, info: RecvInfo, id: &[u8], bytes: usize) {
-        let Some(IdNames { secret, .. }) = self.names_of(id) else { return };
+        let Some(IdNames { secret, .. }) = self.names_of(id) else {
+            if self.id_generator.reader().is_of_unknown_config(id) {
+                self.metrics.nodes.count_dropped(NodeDrop::UnknownConfig);
+            }
+            return;
+        };
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
         self.send_queue.reply(info, sink, |room| {
             let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
