@@ -174,9 +174,10 @@ impl ConnectionIdGenerator {
         &self.reader
     }
 
-    /// Replaces the configurations of QUIC-LB.
-    pub fn set_quic_lb(&mut self, quic_lb: QuicLbSet) {
-        self.reader.quic_lb = quic_lb;
+    /// Replaces the configurations of QUIC-LB. Returns whether that of new IDs is another one.
+    pub fn set_quic_lb(&mut self, quic_lb: QuicLbSet) -> bool {
+        let before = std::mem::replace(&mut self.reader.quic_lb, quic_lb);
+        before.current() != self.reader.quic_lb.current()
     }
 }
 

@@ -24,6 +24,7 @@ use crate::admission::room_requests::RoomRequest;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
+use crate::connection::issued_ids::IssuedIds;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
@@ -195,7 +196,7 @@ impl Worker {
             self.store.read(handle, &endpoint);
         }
 
-        let ids = vec![id, Cid::new(client_choice)];
+        let ids = IssuedIds::new(id, Cid::new(client_choice), self.id_epoch);
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
         let files = self
