@@ -101,6 +101,12 @@ impl QuicLbSet {
         self.0.iter().any(|entry| entry.encoding.config_id == config_id)
     }
 
+    /// Returns whether the IDs of this configuration are encrypted.
+    pub fn encrypts(&self, config_id: u8) -> bool {
+        let mut encodings = self.0.iter().map(|entry| &entry.encoding);
+        encodings.any(|encoding| encoding.config_id == config_id && encoding.key.is_some())
+    }
+
     /// Returns the block of an ID, and the server that it names.
     pub fn decode(&self, id: &[u8]) -> Option<(Block, NamedServer)> {
         let config_id = quic_lb::config_id(*id.first()?);

@@ -33,6 +33,7 @@ const TICKET_CIPHER: &[u8] = b"ticket cipher";
 const TICKET_MAC: &[u8] = b"ticket mac";
 const ARM: &[u8] = b"resume arm";
 const ENVELOPE: &[u8] = b"envelope";
+const ID_MASK: &[u8] = b"connection ID mask";
 
 /// Key of the arms without a file of secrets. A client's arm has to outlive the process, which a
 /// random secret does not, and is no secret itself.
@@ -58,6 +59,7 @@ pub struct Secret {
     root: hkdf::Prk,
     stateless_reset: hmac::Key,
     envelope: hmac::Key,
+    id_mask: hmac::Key,
     ticket: TicketKeys,
 }
 
@@ -158,7 +160,7 @@ impl Secrets {
         self.iter().map(|secret| &secret.ticket).find(|keys| keys.name == *name)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Secret> {
+    pub fn iter(&self) -> impl Iterator<Item = &Secret> {
         std::iter::once(&self.first).chain(&self.others)
     }
 }
@@ -176,7 +178,9 @@ impl Secret {
         let stateless_reset = hmac::Key::new(hmac::HMAC_SHA256, &stateless_reset);
         let envelope: [u8; 32] = expand(&root, ENVELOPE);
         let envelope = hmac::Key::new(hmac::HMAC_SHA256, &envelope);
-        Self { name, root, stateless_reset, envelope, ticket }
+        let id_mask: [u8; 32] = expand(&root, ID_MASK);
+        let id_mask = hmac::Key::new(hmac::HMAC_SHA256, &id_mask);
+        Self { name, root, stateless_reset, envelope, id_mask, ticket }
     }
 
     pub fn name(&self) -> u8 {
@@ -193,6 +197,11 @@ impl Secret {
     /// Returns the key from which stateless reset tokens are derived.
     pub fn stateless_reset_key(&self) -> &hmac::Key {
         &self.stateless_reset
+    }
+
+    /// Returns the key that hides the secret's name in connection IDs.
+    pub fn id_mask_key(&self) -> &hmac::Key {
+        &self.id_mask
     }
 
     /// Returns the key that authenticates what servers forward to each other.

@@ -33,7 +33,6 @@ use crate::net::route::PacketSink;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::GeneratedId;
-use crate::quic::connection_id::IdNames;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
 use crate::quic::token::AddressValidation;
@@ -258,17 +257,17 @@ impl Worker {
 
     /// Sends a stateless reset: the client's connection has ended.
     fn reset(&mut self, sink: &dyn PacketSink, info: RecvInfo, id: &[u8], bytes: usize) {
-        let Some(IdNames { secret, .. }) = self.names_of(id) else {
-            if self.id_generator.reader().is_of_unknown_config(id) {
-                self.metrics.nodes.count_dropped(NodeDrop::UnknownConfig);
-            }
-            return;
-        };
+        let reader = self.id_generator.reader();
+        if reader.is_of_unknown_config(id) {
+            return self.metrics.nodes.count_dropped(NodeDrop::UnknownConfig);
+        }
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.send_queue.reply(info, sink, |room| {
-            let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
-            metrics.count_reset();
-            Some(length)
-        });
+        for secret in reader.secrets_of(id) {
+            self.send_queue.reply(info, sink, |room| {
+                let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
+                metrics.count_reset();
+                Some(length)
+            });
+        }
     }
 }

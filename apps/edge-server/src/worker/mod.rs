@@ -232,14 +232,14 @@ impl Worker {
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
-        let reader = ConnectionIdReader { mask_key, quic_lb };
+        let reader = ConnectionIdReader::new(mask_key, secrets.clone(), quic_lb);
         Self {
             name,
             virtual_hosts,
             read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_generator: ConnectionIdGenerator::new(origin, secrets.clone(), reader),
+            id_generator: ConnectionIdGenerator::new(origin, reader),
             id_epoch: 0,
             rotations: RotationBudget::default(),
             limits,
