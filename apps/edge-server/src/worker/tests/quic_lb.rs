@@ -124,6 +124,24 @@ fn reload_gives_clients_ids_of_the_new_configuration() {
     }
 }
 
+// Frames that announce IDs are lost, and sent again when others have taken their place.
+#[test]
+fn many_reloads_over_a_path_that_loses_packets_do_no_harm() {
+    for seed in 0..4 {
+        let lab = Lab::with_seed(seed);
+        let server = lab.serve(&configure(&lab, &plain(0)));
+        let limits = ClientLimits { connection_ids: 4, ..ClientLimits::default() };
+        let path = Path::new(20.0, 50, 250_000).losing(0.2);
+        let mut client = server.client().over(&path).granting(limits).connect();
+        let stream = client.request("GET", "/bytes/500000");
+        for reloads in 1..=20 {
+            client.receive(stream, reloads * 20_000);
+            reload(&server, &plain(reloads as u8 % 7));
+        }
+        assert_eq!(client.response(stream).body.len(), 500_000, "{seed}");
+    }
+}
+
 #[test]
 fn reload_to_the_same_configuration_leaves_ids() {
     let server = start(&plain(0));
