@@ -16,6 +16,7 @@ mod telemetry;
 mod worker;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -203,6 +204,14 @@ fn open_node_socket(
     opened.map(|socket| Some(Arc::new(socket))).map_err(|e| config.located("quic-lb-listen", e))
 }
 
+/// Tells where servers and clients reach this one.
+fn announce(addresses: &[SocketAddr], node_socket: Option<&NodeSocket>) {
+    if let Some(address) = node_socket.and_then(NodeSocket::local_addr) {
+        notice!("listening for packets of other servers at {address}");
+    }
+    addresses.iter().for_each(|address| notice!("listening on {address}"));
+}
+
 fn serve_pages(admin: Option<&AdminListener>) -> anyhow::Result<()> {
     let Some(admin) = admin else { return Ok(()) };
     admin.serve()?;
@@ -360,7 +369,7 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
         };
         takeover_listener.wait(takeover_state).context("cannot wait for the next process")?;
     }
-    workers.addresses.iter().for_each(|address| notice!("listening on {address}"));
+    announce(&workers.addresses, services.node_socket.as_deref());
     supervisor.start_watchdog(health).context("cannot start the thread of the watchdog")?;
     supervisor.ready();
     let served = server::run(workers.event_loops);

@@ -16,6 +16,7 @@ use ring::hmac;
 use crate::key_file;
 use crate::key_file::KeyFile;
 use crate::key_file::KeyFileError;
+use crate::key_file::KeyText;
 use crate::key_file::KEY_BYTES;
 
 /// How long nothing is claimed after a key takes over: claims under the key before it
@@ -56,6 +57,10 @@ impl FromStr for HashKeys {
 
         Ok(HashKeys { keys })
     }
+}
+
+impl KeyText for HashKeys {
+    const MAKE: &'static str = "make one, of a time and what openssl rand -hex 32 prints";
 }
 
 impl HashKeys {

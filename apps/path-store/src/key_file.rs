@@ -3,6 +3,7 @@
 //! Owns their lines and when they are read; the types that are parsed from them own the
 //! meaning of the keys.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,11 +17,19 @@ use std::time::SystemTime;
 
 use quiche::clock;
 
+use crate::small_file;
+
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
 /// How often a file is checked for changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Text of a file that is parsed as a whole.
+pub trait KeyText: FromStr<Err = String> {
+    /// How to make such a file, for messages.
+    const MAKE: &'static str;
+}
 
 /// Error of a key file. The text is one line that names the file.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +86,7 @@ impl<T> KeyFile<T> {
     }
 }
 
-impl<T: FromStr<Err = String> + Send + Sync + 'static> KeyFile<T> {
+impl<T: KeyText + Send + Sync + 'static> KeyFile<T> {
     /// Reads a file, and again whenever it changes. A change that cannot be used leaves
     /// the keys as they are, with a warning.
     ///
@@ -141,9 +150,11 @@ fn kept(kind: &str, error: &KeyFileError) -> String {
 /// # Errors
 ///
 /// One line that names the file.
-pub fn read<T: FromStr<Err = String>>(path: &Path) -> Result<T, KeyFileError> {
+pub fn read<T: KeyText>(path: &Path) -> Result<T, KeyFileError> {
     let failed = |why| KeyFileError { path: path.to_path_buf(), why };
-    let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let text = small_file::read_text(path);
+    let unreadable = |e: io::Error| format!("{e}; {}", small_file::remedy(e.kind(), T::MAKE));
+    let text = text.map_err(|e| failed(unreadable(e)))?;
     let keys = text.parse().map_err(failed)?;
     check_mode(path).map_err(failed)?;
     Ok(keys)
@@ -215,6 +226,10 @@ mod tests {
             });
             Ok(Self(keys.collect::<Result<_, _>>()?))
         }
+    }
+
+    impl KeyText for Keys {
+        const MAKE: &'static str = "make one";
     }
 
     #[test]
@@ -295,7 +310,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let error = |path: &Path| read::<Keys>(path).map(drop).unwrap_err().to_string();
-        assert!(error(&path).starts_with(&format!("{}: ", path.display())), "{}", error(&path));
+        let missing = "No such file or directory (os error 2); make one";
+        assert_eq!(error(&path), format!("{}: {missing}", path.display()));
+        let endless = "/dev/zero: it is no regular file; name a readable file";
+        assert_eq!(error(Path::new("/dev/zero")), endless);
         std::fs::write(&path, "\nrubbish").unwrap();
         assert_eq!(error(&path), format!("{}: line 2: no key", path.display()));
     }

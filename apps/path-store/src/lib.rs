@@ -73,6 +73,7 @@ mod own_path;
 mod redis;
 mod service;
 mod service_metrics;
+pub mod small_file;
 mod sqlite;
 
 pub use self::backend::Admin;

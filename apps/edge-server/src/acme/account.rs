@@ -15,6 +15,7 @@ use instant_acme::ExternalAccountKey;
 use instant_acme::NewAccount;
 use log::warn;
 use path_store::key_file;
+use path_store::small_file;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -113,7 +114,7 @@ fn builder(options: &AcmeOptions) -> anyhow::Result<AccountBuilder> {
 /// One line that names the file.
 pub fn read_external(path: &Path) -> anyhow::Result<ExternalAccountKey> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| {
+    let text = small_file::read_text(path).with_context(|| {
         format!("cannot read --acme-external-account {shown}; name a readable file")
     })?;
     let lines: Vec<_> = key_file::lines(&text).map(|(_, line)| line).collect();
@@ -138,7 +139,7 @@ fn parse_external(lines: &[&str]) -> Option<ExternalAccountKey> {
 ///
 /// It does not, or cannot be read.
 pub fn check_root(path: &Path) -> anyhow::Result<()> {
-    let pem = std::fs::read(path)?;
+    let pem = small_file::read(path)?;
     X509::from_pem(&pem).map(drop).map_err(|_| anyhow!("there is no certificate in PEM form"))
 }
 

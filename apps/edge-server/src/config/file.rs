@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use anyhow::Context;
+use path_store::small_file;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::IgnoredAny;
 use serde::de::MapAccess;
@@ -438,7 +439,7 @@ impl ConfigFile {
     /// One line that names the file, the line and the key.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = small_file::read_text(path)
             .with_context(|| format!("cannot read --config {shown}; name a readable TOML file"))?;
         Self::parse(&text).with_context(|| format!("--config {shown}"))
     }

@@ -9,6 +9,7 @@ mod foreign_writers;
 mod heading;
 pub mod host_map;
 pub mod limits;
+mod listen_addresses;
 pub mod listener;
 mod options;
 #[cfg(test)]
@@ -18,7 +19,6 @@ pub mod position;
 pub mod preflight;
 pub mod quic_lb;
 pub mod subnets;
-mod tcp_addresses;
 pub mod tls;
 #[cfg(test)]
 mod worst_case;
@@ -698,8 +698,14 @@ impl Config {
             .chain(http.iter().map(|address| ("http", *address)))
             .chain(self.flags.metrics.map(|address| ("metrics", address)))
             .collect();
-        let checked = tcp_addresses::check(&named);
-        checked.map_err(|(option, why)| self.option_error(option, &anyhow!(why)))
+        let checked = listen_addresses::check("TCP", &named);
+        checked.map_err(|(option, why)| self.option_error(option, &anyhow!(why)))?;
+        let Some(of_nodes) = self.flags.quic_lb_listen else { return Ok(()) };
+        self.flags.listen.iter().try_for_each(|listener| {
+            let named = [("listen", listener.address), ("quic-lb-listen", of_nodes)];
+            let checked = listen_addresses::check("UDP", &named);
+            checked.map_err(|(option, why)| self.option_error(option, &anyhow!(why)))
+        })
     }
 
     /// Checks that hosts with `acme = true` can get certificates.
@@ -1058,6 +1064,74 @@ mod tests {
                 |error: &String| error.contains(place) && error.contains(expected.unwrap());
             assert_eq!(error.is_some(), expected.is_some(), "{more}: {error:?}");
             assert!(error.as_ref().is_none_or(is_named), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn odd_nodes_are_refused_unless_they_are_harmless() {
+        const OWN: &str = "192.0.2.1:4434";
+        let dir = tempfile::tempdir().unwrap();
+        let table = "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\n";
+        for (own, nodes, expected) in [
+            (OWN, "0a = '192.0.2.1:4434', 0b = '192.0.2.7:4434'", None),
+            (OWN, "0b = '192.0.2.7:4434'", None),
+            (OWN, "0a = '192.0.2.1:4434'", None),
+            (OWN, "", None),
+            ("0.0.0.0:4434", "0a = '192.0.2.1:4434'", None),
+            ("192.0.2.1:0", "0a = '192.0.2.1:4434'", None),
+            (
+                OWN,
+                "0a = '192.0.2.2:4434'",
+                Some(
+                    "nodes: '0a' is this server's, and 192.0.2.2:4434 is not --quic-lb-listen \
+                     192.0.2.1:4434; write that address, or the server-id of this server",
+                ),
+            ),
+            (OWN, "0a = '192.0.2.1:4435'", Some("192.0.2.1:4435 is not --quic-lb-listen")),
+            ("0.0.0.0:4434", "0a = '192.0.2.1:1'", Some("192.0.2.1:1 is not --quic-lb-listen")),
+            (
+                OWN,
+                "0b = '192.0.2.1:4434'",
+                Some(
+                    "nodes: '0b' has the address of this server, --quic-lb-listen 192.0.2.1:4434;",
+                ),
+            ),
+            (
+                OWN,
+                "0b = '192.0.2.7:1', 0c = '192.0.2.7:1'",
+                Some("nodes: '0b' and '0c' have one address; write each server's own"),
+            ),
+            (
+                OWN,
+                "0c = '192.0.2.7:1', 0C = '192.0.2.8:1'",
+                Some("nodes: '0c' is there twice; leave out one of them"),
+            ),
+            (OWN, "0b = '192.0.2.7:0'", Some("nodes: '192.0.2.7:0': nobody receives at port 0;")),
+            (
+                OWN,
+                "0b = '0.0.0.0:4434'",
+                Some("nodes: '0.0.0.0:4434' is not the address of one server; write that server's"),
+            ),
+            (OWN, "0b = '224.0.0.1:1'", Some("is not the address of one server")),
+            (OWN, "0b = '255.255.255.255:1'", Some("is not the address of one server")),
+            ("[::1]:4434", "0b = '[::]:4434'", Some("is not the address of one server")),
+            ("[::1]:4434", "0b = '[::ffff:0.0.0.0]:1'", Some("is not the address of one server")),
+            (OWN, "0b01 = '192.0.2.7:1'", Some("nodes: '0b01' has another length than server-id;")),
+            (OWN, "0b0 = '192.0.2.7:1'", Some("nodes: '0b0': write 1 to 10 octets as pairs of")),
+            (OWN, "0x = '192.0.2.7:1'", Some("nodes: '0x': write 1 to 10 octets as pairs of")),
+            ("127.0.0.1:443", "", Some("both need the UDP port 443 there; choose another for one")),
+            ("0.0.0.0:443", "", Some("--listen 127.0.0.1:443 and --quic-lb-listen 0.0.0.0:443")),
+            ("127.0.0.2:443", "", None),
+        ] {
+            let toml = format!("{table}nodes = {{ {nodes} }}");
+            let start = " --listen 127.0.0.1:443 --root . --store memory: --secrets s";
+            let more = format!("{start} --quic-lb-listen {own}");
+            let error = parse_words(&with_file(&dir, &toml, &more)).err();
+            let error = error.map(|stop| stop.to_string().trim_end().to_owned());
+            assert_eq!(error.is_some(), expected.is_some(), "{own} {nodes}: {error:?}");
+            let is_line =
+                |error: &String| error.contains(expected.unwrap()) && !error.contains('\n');
+            assert!(error.as_ref().is_none_or(is_line), "{own} {nodes}: {error:?}");
         }
     }
 

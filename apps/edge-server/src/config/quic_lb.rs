@@ -3,11 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::de::Error;
+use serde::de::MapAccess;
+use serde::de::Visitor;
 use serde::Deserialize;
+use serde::Deserializer;
 
 use crate::config::position::Position;
 
@@ -39,7 +44,7 @@ pub struct QuicLbConfig {
 
     /// Addresses at which servers receive what others forward, by server ID.
     #[serde(default)]
-    pub nodes: BTreeMap<ServerId, NodeAddress>,
+    pub nodes: Nodes,
 
     #[serde(skip)]
     pub position: Position,
@@ -63,6 +68,10 @@ pub struct ServerId {
     length: u8,
 }
 
+/// Addresses of servers, by their IDs, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes(pub BTreeMap<ServerId, NodeAddress>);
+
 /// Address at which another server receives.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
@@ -72,9 +81,48 @@ impl TryFrom<String> for NodeAddress {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| {
-            format!("nodes: '{}': write ADDR:PORT, such as '192.0.2.7:4434'", text.escape_default())
-        })
+        let shown = text.escape_default();
+        let address: SocketAddr = text
+            .parse()
+            .map_err(|_| format!("nodes: '{shown}': write ADDR:PORT, such as '192.0.2.7:4434'"))?;
+        match address.ip().to_canonical() {
+            _ if address.port() == 0 => {
+                Err(format!("nodes: '{shown}': nobody receives at port 0; write that server's"))
+            }
+            ip if ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST => Err(
+                format!("nodes: '{shown}' is not the address of one server; write that server's"),
+            ),
+            _ => Ok(Self(address)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Nodes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NodesVisitor)
+    }
+}
+
+/// Visitor of a table of nodes, in which one ID may have two spellings.
+struct NodesVisitor;
+
+impl<'de> Visitor<'de> for NodesVisitor {
+    type Value = Nodes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of server IDs and addresses")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Nodes, A::Error> {
+        let mut nodes = BTreeMap::new();
+        while let Some((id, address)) = table.next_entry::<String, NodeAddress>()? {
+            let id = ServerId::parse("nodes:", &id).map_err(A::Error::custom)?;
+            if nodes.insert(id, address).is_some() {
+                let why = format!("nodes: '{id}' is there twice; leave out one of them");
+                return Err(A::Error::custom(why));
+            }
+        }
+        Ok(Nodes(nodes))
     }
 }
 
@@ -107,6 +155,14 @@ impl TryFrom<i64> for NonceLength {
     }
 }
 
+impl Nodes {
+    /// Returns two servers of one address, if there are any.
+    fn sharing_an_address(&self) -> Option<[ServerId; 2]> {
+        let mut seen = BTreeMap::new();
+        self.0.iter().find_map(|(id, node)| Some([seen.insert(node.0, *id)?, *id]))
+    }
+}
+
 impl ServerId {
     /// Most octets that the draft's limits leave to a server ID.
     pub const BYTES_MAX: usize = 15;
@@ -121,6 +177,17 @@ impl ServerId {
         Some(id)
     }
 
+    /// Parses pairs of digits. The error names `key`.
+    fn parse(key: &str, text: &str) -> Result<Self, String> {
+        parse_hex(text).and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(|| {
+            format!(
+                "{key} '{}': write 1 to {} octets as pairs of hexadecimal digits, such as '0a02'",
+                text.escape_default(),
+                BLOCK_BYTES_MAX - NONCE_BYTES_MIN as usize
+            )
+        })
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -130,13 +197,7 @@ impl FromStr for ServerId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_hex(text).and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(|| {
-            format!(
-                "server-id = '{}': write 1 to {} octets as pairs of hexadecimal digits, such as '0a02'",
-                text.escape_default(),
-                BLOCK_BYTES_MAX - NONCE_BYTES_MIN as usize
-            )
-        })
+        Self::parse("server-id =", text)
     }
 }
 
@@ -188,9 +249,14 @@ pub fn check(configs: &[QuicLbConfig]) -> Result<(), String> {
                  together they have {BLOCK_BYTES_MAX} at most"
             ));
         }
-        if let Some(node) = config.nodes.keys().find(|node| node.as_bytes().len() != id) {
+        if let Some(node) = config.nodes.0.keys().find(|node| node.as_bytes().len() != id) {
             return Err(format!(
                 "{config}: nodes: '{node}' has another length than server-id; all have {id} octets"
+            ));
+        }
+        if let Some([one, other]) = config.nodes.sharing_an_address() {
+            return Err(format!(
+                "{config}: nodes: '{one}' and '{other}' have one address; write each server's own"
             ));
         }
         for other in &configs[..index] {
@@ -223,9 +289,9 @@ pub fn check_nodes(
     has_secrets: bool,
 ) -> Result<(), (&QuicLbConfig, String)> {
     let mut nodes = configs.iter().flat_map(|config| {
-        config.nodes.values().map(move |NodeAddress(address)| (config, address))
+        config.nodes.0.iter().map(move |(id, NodeAddress(address))| (config, id, address))
     });
-    let unusable = nodes.find_map(|(config, address)| {
+    let unusable = nodes.find_map(|(config, id, address)| {
         let problem = match listen {
             None => {
                 "nodes need --quic-lb-listen, an address of this server for what others forward"
@@ -237,11 +303,25 @@ pub fn check_nodes(
                 )
             }
             Some(_) if !has_secrets => "nodes need --secrets, the same on all servers".into(),
+            Some(own) if *id == config.server_id && !may_be(own, *address) => format!(
+                "nodes: '{id}' is this server's, and {address} is not --quic-lb-listen {own}; write \
+                 that address, or the server-id of this server"
+            ),
+            Some(own) if *id != config.server_id && own == *address => format!(
+                "nodes: '{id}' has the address of this server, --quic-lb-listen {own}; write that \
+                 server's"
+            ),
             Some(_) => return None,
         };
         Some((config, problem))
     });
     unusable.map_or(Ok(()), Err)
+}
+
+/// Returns whether a server that listens at `own` may be reached at `address`.
+fn may_be(own: SocketAddr, address: SocketAddr) -> bool {
+    let is_ip = own.ip().is_unspecified() || own.ip() == address.ip();
+    is_ip && [0, address.port()].contains(&own.port())
 }
 
 #[cfg(test)]

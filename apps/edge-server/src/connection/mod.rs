@@ -3,6 +3,7 @@
 
 mod careful_resume;
 mod idle;
+pub mod issued_ids;
 mod kept;
 pub mod lifecycle;
 pub mod lifetime;
@@ -37,6 +38,7 @@ use crate::admission::connection_limits::ClientGroup;
 use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::connection::idle::IdleDetector;
+use crate::connection::issued_ids::IssuedIds;
 use crate::connection::kept::KeptMeter;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifecycle::Lifecycle;
@@ -58,7 +60,6 @@ use crate::net::send_queue::Blocked;
 use crate::net::send_queue::SendQueue;
 use crate::quic::client_certificate;
 use crate::quic::client_certificate::CertificateRefusal;
-use crate::quic::connection_id::Cid;
 use crate::quic::controllers;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::Quic;
@@ -90,7 +91,7 @@ pub struct Connection {
     pub handle: ConnectionHandle,
 
     /// Connection IDs in the worker's table.
-    pub ids: Vec<Cid>,
+    pub ids: IssuedIds,
 
     /// Whether it is on the worker's list of connections to serve.
     pub ready: bool,
@@ -169,7 +170,7 @@ impl Connection {
     /// Returns a connection just accepted, with a summary where Careful Resume is on.
     pub fn new(
         handle: ConnectionHandle,
-        ids: Vec<Cid>,
+        ids: IssuedIds,
         quic: Box<Quic>,
         endpoint: RemoteEndpoint,
         resume_summary: Option<ResumeSummary>,

@@ -40,6 +40,13 @@ impl NodeSocket {
     }
 }
 
+impl NodeSocket {
+    /// Returns the address that it is bound to, if the kernel tells.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        rustix::net::getsockname(&self.0).ok()?.try_into().ok()
+    }
+}
+
 impl AsFd for NodeSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

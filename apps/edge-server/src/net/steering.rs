@@ -199,8 +199,6 @@ mod tests {
     use crate::quic::connection_id::ConnectionIdGenerator;
     use crate::quic::connection_id::Origin;
     use crate::quic::random;
-    use crate::quic::secrets::tests::shared;
-    use crate::quic::secrets::tests::ONE;
 
     fn steering(workers: u16) -> Steering {
         Steering::new(workers, reader().mask_key)
@@ -236,7 +234,7 @@ mod tests {
             let reader = reader_with(&tables);
             for worker in 0..7 {
                 let (origin, reader) = (Origin { worker, generation: 1 }, reader.clone());
-                let ids = ConnectionIdGenerator::new(origin, shared(&[ONE]), reader);
+                let ids = ConnectionIdGenerator::new(origin, reader);
                 let id = ids.generate().unwrap().cid;
                 for header in [short_header, long_header] {
                     let found = steering(7).worker_of(&header(&id.as_quic()));

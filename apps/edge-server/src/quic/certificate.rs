@@ -25,6 +25,7 @@ use log::log;
 use log::warn;
 use log::Level;
 use path_store::key_file;
+use path_store::small_file;
 use quiche::clock;
 use rcgen::CertificateParams;
 use rcgen::KeyPair;
@@ -642,7 +643,7 @@ fn names(certificate: &X509Ref) -> Vec<String> {
 }
 
 fn read(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path)
+    small_file::read(path)
         .with_context(|| format!("cannot read {name} {}; name a readable PEM file", path.display()))
 }
 

@@ -17,6 +17,7 @@ use boring::x509::X509StoreContextRef;
 use boring::x509::X509;
 use log::warn;
 use path_store::key_file;
+use path_store::small_file;
 use quiche::clock;
 use ring::digest;
 
@@ -42,7 +43,7 @@ impl ClientAuthorities {
     /// One line that names the unusable file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let pem = std::fs::read(path)
+        let pem = small_file::read(path)
             .with_context(|| format!("cannot read --client-ca {name}; name a readable PEM file"))?;
         let certificates =
             x509::certificates(&pem).with_context(|| format!("--client-ca {name}"))?;

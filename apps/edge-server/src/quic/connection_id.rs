@@ -6,6 +6,10 @@
 //! stateless reset token is derived, and the generation of the process, of those that take over from each
 //! other. Without QUIC-LB, these two are at the block's place.
 //!
+//! If the block is not encrypted, the two are masked, so that nothing in a nonce shows that two IDs are related
+//! (draft-ietf-quic-load-balancers, 5.4): the generation by a key that processes hand over to each other, the
+//! name of the secret by a key that is derived from that secret, which a server has again after a restart.
+//!
 //! A process of an earlier release, from which this one may take over, has shorter IDs, which begin with
 //! worker, secret and generation.
 
@@ -16,13 +20,14 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 
 use quiche::ConnectionId;
+use ring::hmac;
 
 use crate::quic::quic_lb;
-use crate::quic::quic_lb::Block;
 use crate::quic::quic_lb::UNROUTABLE;
 use crate::quic::quic_lb_set::NamedServer;
 use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::random;
+use crate::quic::secrets::Secret;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::worker_octet::WorkerMaskKey;
 use crate::quic::worker_octet::INPUT_BYTES;
@@ -100,7 +105,6 @@ impl fmt::Display for Cid {
 /// Generator of one worker's connection IDs.
 pub struct ConnectionIdGenerator {
     origin: Origin,
-    secrets: SharedSecrets,
     reader: ConnectionIdReader,
 }
 
@@ -125,15 +129,22 @@ pub struct GeneratedId {
 #[derive(Clone)]
 pub struct ConnectionIdReader {
     pub mask_key: WorkerMaskKey,
-    pub quic_lb: QuicLbSet,
+    generation_mask: hmac::Key,
+    secrets: SharedSecrets,
+    quic_lb: QuicLbSet,
 }
 
-/// Names in a connection ID.
+/// Names of the secret and of the generation in a connection ID.
+enum NameOctets {
+    Clear([u8; 2]),
+
+    /// Offset of the two, which are masked.
+    Masked(usize),
+}
+
+/// Servers that a connection ID names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdNames {
-    /// Name of the secret.
-    pub secret: u8,
-
     /// Where it was generated, if that was on this server.
     pub origin: Option<Origin>,
 
@@ -142,8 +153,8 @@ pub struct IdNames {
 }
 
 impl ConnectionIdGenerator {
-    pub fn new(origin: Origin, secrets: SharedSecrets, reader: ConnectionIdReader) -> Self {
-        Self { origin, secrets, reader }
+    pub fn new(origin: Origin, reader: ConnectionIdReader) -> Self {
+        Self { origin, reader }
     }
 
     /// Generates an ID, unpredictable except for what it names. Returns `None` if the system has no
@@ -151,22 +162,33 @@ impl ConnectionIdGenerator {
     pub fn generate(&self) -> Option<GeneratedId> {
         let mut id = [0; LEN];
         random::fill(&mut id)?;
-        let secret = self.secrets.get().current().name();
-        let names = [secret, self.origin.generation];
+        let secrets = self.reader.secrets.get();
+        let secret = secrets.current();
+        let names = [secret.name(), self.origin.generation];
         match self.reader.quic_lb.current() {
             Some(encoding) => {
                 let mut nonce = [0; LEN];
                 random::fill(&mut nonce)?;
                 nonce[..names.len()].copy_from_slice(&names);
                 encoding.encode(&nonce, &mut id)?;
+                if encoding.key.is_none() {
+                    let at = BLOCK_OFFSET + encoding.server_id.as_bytes().len();
+                    self.mask_names(&mut id, at, names, secret);
+                }
             }
             None => {
                 id[0] = quic_lb::first_octet(UNROUTABLE, LEN);
-                id[BLOCK_OFFSET..][..names.len()].copy_from_slice(&names);
+                self.mask_names(&mut id, BLOCK_OFFSET, names, secret);
             }
         }
         id[WORKER_OFFSET] = self.origin.worker ^ mask(self.reader.mask_key, &id);
-        Some(GeneratedId { cid: Cid::new(&id), secret })
+        Some(GeneratedId { cid: Cid::new(&id), secret: secret.name() })
+    }
+
+    fn mask_names(&self, id: &mut [u8; LEN], at: usize, names: [u8; 2], secret: &Secret) {
+        let [secret_name, generation] = names;
+        id[at] = secret_name ^ name_mask(secret.id_mask_key(), id, at);
+        id[at + 1] = generation ^ name_mask(&self.reader.generation_mask, id, at);
     }
 
     /// Returns what reads the IDs.
@@ -174,34 +196,91 @@ impl ConnectionIdGenerator {
         &self.reader
     }
 
-    /// Replaces the configurations of QUIC-LB.
-    pub fn set_quic_lb(&mut self, quic_lb: QuicLbSet) {
-        self.reader.quic_lb = quic_lb;
+    /// Replaces the configurations of QUIC-LB. Returns whether that of new IDs is another one.
+    pub fn set_quic_lb(&mut self, quic_lb: QuicLbSet) -> bool {
+        let before = std::mem::replace(&mut self.reader.quic_lb, quic_lb);
+        before.current() != self.reader.quic_lb.current()
     }
 }
 
 impl ConnectionIdReader {
+    pub fn new(mask_key: WorkerMaskKey, secrets: SharedSecrets, quic_lb: QuicLbSet) -> Self {
+        let generation_mask = hmac::Key::new(hmac::HMAC_SHA256, &mask_key.to_bytes());
+        Self { mask_key, generation_mask, secrets, quic_lb }
+    }
+
+    /// Returns whether an ID is of a configuration of QUIC-LB that is not known here, unless it has another
+    /// length than the server's IDs.
+    pub fn is_of_unknown_config(&self, id: &[u8]) -> bool {
+        let config_id = id.first().map(|first| quic_lb::config_id(*first));
+        let is_known = |config_id| config_id == UNROUTABLE || self.quic_lb.has(config_id);
+        id.len() == LEN && is_described(id) && config_id.is_some_and(|id| !is_known(id))
+    }
+
     /// Returns what a server's ID names. An ID of a client's choice may name something by chance.
     pub fn read(&self, id: &[u8]) -> Option<IdNames> {
-        if let [worker, secret, generation, ..] = *id {
-            if !is_described(id) {
-                let origin = Some(Origin { worker, generation });
-                return (id.len() == EARLIER_LEN).then_some(IdNames { secret, origin, node: None });
-            }
+        if let Some([worker, _, generation]) = earlier(id) {
+            return Some(IdNames { origin: Some(Origin { worker, generation }), node: None });
         }
         let id: &[u8; LEN] = id.try_into().ok()?;
-        let own = |generation| Some(Origin { worker: worker(self.mask_key, id), generation });
-        if quic_lb::config_id(id[0]) == UNROUTABLE {
-            let [secret, generation] = *id[BLOCK_OFFSET..].first_chunk()?;
-            return Some(IdNames { secret, origin: own(generation), node: None });
+        let (names, server) = self.names(id)?;
+        if let NamedServer::Other(node) = server {
+            return Some(IdNames { origin: None, node });
         }
-        let (Block { nonce, .. }, server) = self.quic_lb.decode(id)?;
-        let [secret, generation] = *nonce.first_chunk()?;
-        Some(match server {
-            NamedServer::This => IdNames { secret, origin: own(generation), node: None },
-            NamedServer::Other(node) => IdNames { secret, origin: None, node },
-        })
+        let generation = match names {
+            NameOctets::Clear([_, generation]) => generation,
+            NameOctets::Masked(at) => id[at + 1] ^ name_mask(&self.generation_mask, id, at),
+        };
+        let origin = Origin { worker: worker(self.mask_key, id), generation };
+        Some(IdNames { origin: Some(origin), node: None })
     }
+
+    /// Returns the names of the secrets that a server's ID may have been made with: as a rule one. By chance
+    /// another one is among them, once in 256 times, since a mask hides the name.
+    pub fn secrets_of(&self, id: &[u8]) -> Vec<u8> {
+        if let Some([_, secret, _]) = earlier(id) {
+            return vec![secret];
+        }
+        let Ok(id) = id.try_into() else { return Vec::new() };
+        match self.names(id) {
+            Some((NameOctets::Clear([secret, _]), _)) => vec![secret],
+            Some((NameOctets::Masked(at), _)) => {
+                let secrets = self.secrets.get();
+                let may_be = |secret: &&Secret| {
+                    id[at] ^ name_mask(secret.id_mask_key(), id, at) == secret.name()
+                };
+                secrets.iter().filter(may_be).map(Secret::name).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn names(&self, id: &[u8; LEN]) -> Option<(NameOctets, NamedServer)> {
+        let config_id = quic_lb::config_id(id[0]);
+        if config_id == UNROUTABLE {
+            return Some((NameOctets::Masked(BLOCK_OFFSET), NamedServer::This));
+        }
+        let (block, server) = self.quic_lb.decode(id)?;
+        let names = match self.quic_lb.encrypts(config_id) {
+            true => NameOctets::Clear(*block.nonce.first_chunk()?),
+            false => NameOctets::Masked(BLOCK_OFFSET + block.server_id.as_bytes().len()),
+        };
+        Some((names, server))
+    }
+}
+
+/// Returns the octets of worker, secret and generation in an ID of an earlier release.
+fn earlier(id: &[u8]) -> Option<[u8; 3]> {
+    let octets = id.first_chunk().filter(|_| id.len() == EARLIER_LEN && !is_described(id));
+    octets.copied()
+}
+
+/// Returns the mask of a name, for what is at neither the two octets of names nor that of the worker.
+fn name_mask(key: &hmac::Key, id: &[u8; LEN], names_at: usize) -> u8 {
+    let mut input = *id;
+    input[names_at..names_at + 2].fill(0);
+    input[WORKER_OFFSET] = 0;
+    hmac::sign(key, &input).as_ref()[0]
 }
 
 /// Returns the worker that an ID of the server names.
@@ -229,6 +308,7 @@ pub mod tests {
     use crate::quic::quic_lb_set::tests::set_of;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
+    use crate::quic::secrets::tests::OTHER;
     use crate::quic::worker_octet;
     use std::collections::BTreeSet;
     use std::collections::HashMap;
@@ -240,7 +320,7 @@ pub mod tests {
     /// Reader of the IDs of a server without QUIC-LB.
     pub fn reader() -> ConnectionIdReader {
         let mask_key = WorkerMaskKey::from_bytes([0x5a; worker_octet::KEY_BYTES]);
-        ConnectionIdReader { mask_key, quic_lb: QuicLbSet::default() }
+        ConnectionIdReader::new(mask_key, shared(&[ONE]), QuicLbSet::default())
     }
 
     /// Reader of the IDs of a server with these tables.
@@ -250,7 +330,7 @@ pub mod tests {
 
     /// Generator with the secret [`ONE`].
     pub fn generator(origin: Origin) -> ConnectionIdGenerator {
-        ConnectionIdGenerator::new(origin, shared(&[ONE]), reader())
+        ConnectionIdGenerator::new(origin, reader())
     }
 
     #[test]
@@ -269,25 +349,22 @@ pub mod tests {
         let secret = secrets.get().current().name();
         for (tables, first) in [("", 0xf3), (PLAIN, 0x13), (ENCRYPTED, 0x53)] {
             let reader = reader_with(tables);
-            let generator = ConnectionIdGenerator::new(origin, secrets.clone(), reader);
+            let generator = ConnectionIdGenerator::new(origin, reader);
             let mut shown = [const { BTreeSet::new() }; LEN];
             for _ in 0..100 {
                 let generated = generator.generate().unwrap();
                 let id = generated.cid.as_quic();
                 assert_eq!((id.len(), id[0], generated.secret), (LEN, first, secret));
-                let names = IdNames { secret, origin: Some(origin), node: None };
+                let names = IdNames { origin: Some(origin), node: None };
                 assert_eq!(generator.reader().read(&id), Some(names), "{tables}");
+                assert_eq!(generator.reader().secrets_of(&id), [secret], "{tables}");
                 for (values, octet) in shown.iter_mut().zip(&*id) {
                     values.insert(*octet);
                 }
             }
-            // With a key nothing but the first octet is in the clear.
+            // Without a key the server's ID is in the clear, too, and nothing else.
             let constant: Vec<_> = (0..LEN).filter(|at| shown[*at].len() < 10).collect();
-            let expected: &[usize] = match tables {
-                "" => &[0, 1, 2],
-                PLAIN => &[0, 1, 2, 3],
-                _ => &[0],
-            };
+            let expected: &[usize] = if tables == PLAIN { &[0, 1] } else { &[0] };
             assert_eq!(constant, expected, "{tables}");
         }
     }
@@ -296,24 +373,62 @@ pub mod tests {
     fn cid_of_others_names_no_origin() {
         let id_with = |tables: &str| {
             let origin = Origin { worker: 1, generation: 2 };
-            let generator = ConnectionIdGenerator::new(origin, shared(&[ONE]), reader_with(tables));
+            let generator = ConnectionIdGenerator::new(origin, reader_with(tables));
             generator.generate().unwrap().cid
         };
         let read = |tables: &str, id: Cid| reader_with(tables).read(&id.as_quic());
+        let secrets_of = |tables: &str, id: Cid| reader_with(tables).secrets_of(&id.as_quic());
+        let secret = shared(&[ONE]).get().current().name();
         let other_server = ENCRYPTED.replace("0a0203", "0a0204");
-        let names = read(ENCRYPTED, id_with(&other_server)).unwrap();
-        assert_eq!((names.secret, names.origin), (shared(&[ONE]).get().current().name(), None));
+        let other_plain = PLAIN.replace("0b", "0c");
+        for (tables, other) in [(ENCRYPTED, &other_server), (PLAIN, &other_plain)] {
+            let id = id_with(other);
+            assert_eq!(read(tables, id), Some(IdNames { origin: None, node: None }));
+            assert_eq!(secrets_of(tables, id), [secret]);
+        }
+        assert!(secrets_of(ENCRYPTED, id_with(PLAIN)).is_empty());
         assert_eq!(read(ENCRYPTED, id_with(PLAIN)), None);
         assert_eq!(read("", id_with(PLAIN)), None);
         assert!(read(&[PLAIN, ENCRYPTED].concat(), id_with(ENCRYPTED)).unwrap().origin.is_some());
         assert!(read(PLAIN, id_with("")).unwrap().origin.is_some());
     }
 
+    // Which processes have: a newer one with other secrets, and one after a restart, without the older
+    // one's key of masks.
+    #[test]
+    fn masked_names_need_their_own_keys() {
+        let origin = Origin { worker: 1, generation: 200 };
+        for tables in ["", PLAIN] {
+            let quic_lb = || set_of(tables).unwrap();
+            let with = |mask_key, lines: &[&str]| {
+                ConnectionIdReader::new(mask_key, shared(lines), quic_lb())
+            };
+            let mask_key = reader().mask_key;
+            let other_key = WorkerMaskKey::from_bytes([0xa5; worker_octet::KEY_BYTES]);
+            let generator = ConnectionIdGenerator::new(origin, with(mask_key, &[ONE]));
+            let name = generator.reader.secrets.get().current().name();
+            let [mut generations, mut others] = [0, 0];
+            for _ in 0..100 {
+                let id = generator.generate().unwrap().cid;
+                let id = id.as_quic();
+                let of_newer = with(mask_key, &[OTHER]);
+                assert_eq!(of_newer.read(&id).unwrap().origin, Some(origin), "{tables}");
+                others += of_newer.secrets_of(&id).len();
+                let restarted = with(other_key, &[OTHER, ONE]);
+                assert!(restarted.secrets_of(&id).contains(&name), "{tables}");
+                let read = restarted.read(&id).unwrap().origin.unwrap();
+                generations += usize::from(read.generation == origin.generation);
+            }
+            assert!(generations < 10 && others < 10, "{generations} {others}");
+        }
+    }
+
     #[test]
     fn cid_of_an_earlier_release_is_read() {
         let id = [2, 7, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9];
         let origin = Some(Origin { worker: 2, generation: 1 });
-        assert_eq!(reader().read(&id), Some(IdNames { secret: 7, origin, node: None }));
+        assert_eq!(reader().read(&id), Some(IdNames { origin, node: None }));
+        assert_eq!(reader().secrets_of(&id), [7]);
         for length in (0..id.len()).chain([17, 20]) {
             let mut other = [2; 20];
             other[..length.min(id.len())].copy_from_slice(&id[..length.min(id.len())]);

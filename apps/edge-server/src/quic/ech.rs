@@ -1,12 +1,12 @@
 //! Keys of Encrypted Client Hello (RFC 9849): server names that only the server reads.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use boring::error::ErrorStack;
 use boring::ssl::SslContextBuilder;
 use boring::ssl::SslEchKeys;
 use path_store::key_file;
+use path_store::small_file;
 
 use crate::quic::ech_config;
 use crate::quic::ech_config::EchKey;
@@ -29,9 +29,9 @@ impl EchKeys {
         let mut keys = Vec::new();
         for path in paths {
             let name = path.display();
-            let pem = std::fs::read(path);
-            let pem = pem.map_err(|e| {
-                anyhow::anyhow!("cannot read --ech-keys {name}: {e}; {}", remedy(e.kind()))
+            let pem = small_file::read(path).map_err(|e| {
+                let remedy = small_file::remedy(e.kind(), "make one with edge-server ech-keys");
+                anyhow::anyhow!("cannot read --ech-keys {name}: {e}; {remedy}")
             })?;
             let key = EchKey::from_pem(&pem).and_then(|key| {
                 ech_config::usable(std::slice::from_ref(&key))?;
@@ -58,30 +58,5 @@ impl EchKeys {
     /// BoringSSL rejects them.
     pub fn configure(&self, tls: &SslContextBuilder) -> Result<(), ErrorStack> {
         tls.set_ech_keys(&self.keys)
-    }
-}
-
-/// Returns what to do about a file that cannot be read.
-fn remedy(error: ErrorKind) -> &'static str {
-    match error {
-        ErrorKind::NotFound => "make one with edge-server ech-keys",
-        ErrorKind::PermissionDenied => "let the server's user read it, with chown or chmod",
-        _ => "name a readable file",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unreadable_file_has_its_way_out() {
-        for (error, expected) in [
-            (ErrorKind::NotFound, "make one with"),
-            (ErrorKind::PermissionDenied, "let the server's user read it"),
-            (ErrorKind::IsADirectory, "name a readable file"),
-        ] {
-            assert!(remedy(error).starts_with(expected), "{error}");
-        }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use path_store::key_file;
+use path_store::key_file::KeyText;
 
 use crate::config::quic_lb::parse_hex;
 use crate::config::quic_lb::NodeAddress;
@@ -39,6 +40,9 @@ pub enum NamedServer {
     Other(Option<SocketAddr>),
 }
 
+/// Length of a key in its file.
+const KEY_DIGITS: usize = 2 * KEY_BYTES;
+
 /// Key in a file.
 struct QuicLbKey([u8; KEY_BYTES]);
 
@@ -48,14 +52,30 @@ impl FromStr for QuicLbKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut keys = key_file::lines(text).map(|(_, line)| parse_hex(line)?.try_into().ok());
-        match (keys.next(), keys.next()) {
-            (Some(Some(key)), None) => Ok(Self(key)),
-            _ => {
-                Err("is no key of 32 hexadecimal digits; make one with openssl rand -hex 16".into())
-            }
-        }
+        let lines: Vec<_> = key_file::lines(text).collect();
+        let [(number, line)] = lines[..] else {
+            return Err(match lines.len() {
+                0 => format!("holds no key; {}", Self::MAKE),
+                count => format!("holds {count} lines, and a key has one; remove the others"),
+            });
+        };
+        let digits = line.chars().count();
+        let key = parse_hex(line).and_then(|key| key.try_into().ok());
+        key.map(Self).ok_or_else(|| match digits {
+            KEY_DIGITS => format!(
+                "line {number} has a character that is no hexadecimal digit; {}",
+                Self::MAKE
+            ),
+            _ => format!(
+                "line {number} has {digits} characters, and a key has {KEY_DIGITS} hexadecimal digits; {}",
+                Self::MAKE
+            ),
+        })
     }
+}
+
+impl KeyText for QuicLbKey {
+    const MAKE: &'static str = "make one with openssl rand -hex 16";
 }
 
 impl QuicLbSet {
@@ -74,6 +94,17 @@ impl QuicLbSet {
     /// Returns the encoding of new connection IDs.
     pub fn current(&self) -> Option<&QuicLbEncoding> {
         self.0.first().map(|entry| &entry.encoding)
+    }
+
+    /// Returns whether there is a configuration of this ID.
+    pub fn has(&self, config_id: u8) -> bool {
+        self.0.iter().any(|entry| entry.encoding.config_id == config_id)
+    }
+
+    /// Returns whether the IDs of this configuration are encrypted.
+    pub fn encrypts(&self, config_id: u8) -> bool {
+        let mut encodings = self.0.iter().map(|entry| &entry.encoding);
+        encodings.any(|encoding| encoding.config_id == config_id && encoding.key.is_some())
     }
 
     /// Returns the block of an ID, and the server that it names.
@@ -98,12 +129,12 @@ impl QuicLbEntry {
             nonce_bytes: config.nonce_length.0.into(),
             key,
         };
-        Ok(Self { encoding, nodes: config.nodes.clone() })
+        Ok(Self { encoding, nodes: config.nodes.0.clone() })
     }
 }
 
 fn read_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
-    let QuicLbKey(key) = key_file::read(path).context("cannot use key; name a readable file")?;
+    let QuicLbKey(key) = key_file::read(path).context("cannot use key")?;
     Ok(key)
 }
 
@@ -124,7 +155,9 @@ pub mod tests {
     fn set_with(tables: &str, options: &str) -> anyhow::Result<QuicLbSet> {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("key"), "# 1\n8f95f09245765f80256934e50c66207f\n")?;
-        fs::write(dir.path().join("bad"), "8f95f09245765f80256934e50c66207")?;
+        fs::write(dir.path().join("empty"), "# 1\n")?;
+        fs::write(dir.path().join("short"), "\n8f95f09245765f80256934e50c66207")?;
+        fs::write(dir.path().join("odd"), "8f95f09245765f80256934e50c66207g")?;
         fs::write(dir.path().join("two"), format!("{0}\n{0}\n", "5e".repeat(16)))?;
         fs::write(dir.path().join("open"), "5e".repeat(16))?;
         fs::set_permissions(dir.path().join("open"), PermissionsExt::from_mode(0o666))?;
@@ -157,7 +190,7 @@ pub mod tests {
         let neighbour = set_of(&other.replace("c0", "c1")).unwrap();
         neighbour.current().unwrap().encode(&[7; 9], &mut id).unwrap();
         for (nodes, expected) in [("", None), ("c1 = '192.0.2.7:1'", Some("192.0.2.7:1"))] {
-            let start = "--quic-lb-listen 192.0.2.1:1 --secrets secrets";
+            let start = "--quic-lb-listen 192.0.2.1:2 --secrets secrets";
             let set = set_with(&format!("{other}nodes = {{ {nodes} }}"), start).unwrap();
             let expected = NamedServer::Other(expected.map(|address| address.parse().unwrap()));
             assert_eq!(set.decode(&id).unwrap().1, expected);
@@ -169,17 +202,23 @@ pub mod tests {
 
     #[test]
     fn unusable_key_is_an_error_that_names_its_file_alone() {
-        for (name, expected) in [
-            ("none", "No such file"),
-            ("bad", "is no key of 32 hexadecimal digits; make one with openssl rand -hex 16"),
-            ("two", "is no key of 32"),
-            ("open", "other users may write it (mode 0666); run chmod o-rwx"),
+        const MAKE: &str = "make one with openssl rand -hex 16";
+        for (path, expected, way_out) in [
+            ("DIR/none", "No such file or directory (os error 2)", MAKE),
+            ("DIR/empty", "holds no key", MAKE),
+            ("DIR/short", "line 2 has 31 characters, and a key has 32 hexadecimal digits", MAKE),
+            ("DIR/odd", "line 1 has a character that is no hexadecimal digit", MAKE),
+            ("DIR/two", "holds 2 lines, and a key has one", "remove the others"),
+            ("DIR/open", "other users may write it (mode 0666)", "run chmod o-rwx"),
+            ("DIR", "it is a folder", "name a readable file"),
+            ("/dev/zero", "it is no regular file", "name a readable file"),
         ] {
             let table = "\n[[quic-lb]]\nconfig-id = 1\nserver-id = '0a'\nnonce-length = 8\n";
-            let error = set_of(&format!("{table}key = 'DIR/{name}'")).err().unwrap().to_string();
-            let place = "[[quic-lb]], line 2, column 1: cannot use key; name a readable file: ";
+            let error = set_of(&format!("{table}key = '{path}'")).err().unwrap().to_string();
+            let place = "[[quic-lb]], line 2, column 1: cannot use key: /";
+            let name = path.trim_start_matches("DIR");
             assert!(
-                error.contains(place) && error.contains(&format!("/{name}: {expected}")),
+                error.contains(place) && error.ends_with(&format!("{name}: {expected}; {way_out}")),
                 "{error}"
             );
             assert!(!error.contains("8f95") && !error.contains('\n'), "{error}");

@@ -12,6 +12,7 @@ use anyhow::bail;
 use anyhow::Context;
 use path_store::key_file;
 use path_store::key_file::KeyFile;
+use path_store::key_file::KeyText;
 use path_store::key_file::KEY_BYTES;
 use ring::aead;
 use ring::error::Unspecified;
@@ -32,6 +33,7 @@ const TICKET_CIPHER: &[u8] = b"ticket cipher";
 const TICKET_MAC: &[u8] = b"ticket mac";
 const ARM: &[u8] = b"resume arm";
 const ENVELOPE: &[u8] = b"envelope";
+const ID_MASK: &[u8] = b"connection ID mask";
 
 /// Key of the arms without a file of secrets. A client's arm has to outlive the process, which a
 /// random secret does not, and is no secret itself.
@@ -57,6 +59,7 @@ pub struct Secret {
     root: hkdf::Prk,
     stateless_reset: hmac::Key,
     envelope: hmac::Key,
+    id_mask: hmac::Key,
     ticket: TicketKeys,
 }
 
@@ -78,7 +81,11 @@ impl FromStr for Secrets {
         let mut numbers: Vec<usize> = Vec::new();
         for (number, line) in key_file::lines(text) {
             let key = key_file::parse_key(line).ok_or_else(|| {
-                format!("line {number}: expected a secret of {} hexadecimal digits", 2 * KEY_BYTES)
+                format!(
+                    "line {number}: expected a secret of {} hexadecimal digits; {}",
+                    2 * KEY_BYTES,
+                    Self::MAKE
+                )
             })?;
             let secret = Secret::new(&key);
             if let Some(same) = secrets.iter().position(|other| other.name == secret.name) {
@@ -92,13 +99,17 @@ impl FromStr for Secrets {
             numbers.push(number);
         }
         if secrets.is_empty() {
-            return Err("holds no secret; write one of 64 hexadecimal digits".to_owned());
+            return Err(format!("holds no secret; {}", Self::MAKE));
         }
         let first = secrets.remove(0);
         let arm: [u8; 32] = expand(&first.root, ARM);
         let arm = hmac::Key::new(hmac::HMAC_SHA256, &arm);
         Ok(Self { first, others: secrets, arm })
     }
+}
+
+impl KeyText for Secrets {
+    const MAKE: &'static str = "make one with openssl rand -hex 32";
 }
 
 /// Reads the secrets from a file and watches it for changes, or generates a random one.
@@ -108,8 +119,7 @@ impl FromStr for Secrets {
 /// One line that names the unusable file.
 pub fn open(path: Option<&Path>) -> anyhow::Result<SharedSecrets> {
     match path {
-        Some(path) => SharedSecrets::watch(path)
-            .context("cannot use --secrets; name a readable file of secrets"),
+        Some(path) => SharedSecrets::watch(path).context("cannot use --secrets"),
         None => match Secrets::random() {
             Ok(secrets) => Ok(SharedSecrets::fixed(secrets)),
             Err(_) => bail!("cannot create a secret: the system provides no random bytes"),
@@ -150,7 +160,7 @@ impl Secrets {
         self.iter().map(|secret| &secret.ticket).find(|keys| keys.name == *name)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Secret> {
+    pub fn iter(&self) -> impl Iterator<Item = &Secret> {
         std::iter::once(&self.first).chain(&self.others)
     }
 }
@@ -168,7 +178,9 @@ impl Secret {
         let stateless_reset = hmac::Key::new(hmac::HMAC_SHA256, &stateless_reset);
         let envelope: [u8; 32] = expand(&root, ENVELOPE);
         let envelope = hmac::Key::new(hmac::HMAC_SHA256, &envelope);
-        Self { name, root, stateless_reset, envelope, ticket }
+        let id_mask: [u8; 32] = expand(&root, ID_MASK);
+        let id_mask = hmac::Key::new(hmac::HMAC_SHA256, &id_mask);
+        Self { name, root, stateless_reset, envelope, id_mask, ticket }
     }
 
     pub fn name(&self) -> u8 {
@@ -185,6 +197,11 @@ impl Secret {
     /// Returns the key from which stateless reset tokens are derived.
     pub fn stateless_reset_key(&self) -> &hmac::Key {
         &self.stateless_reset
+    }
+
+    /// Returns the key that hides the secret's name in connection IDs.
+    pub fn id_mask_key(&self) -> &hmac::Key {
+        &self.id_mask
     }
 
     /// Returns the key that authenticates what servers forward to each other.

@@ -117,7 +117,9 @@ mod tests {
     use super::*;
     use crate::quic::connection_id::tests::reader;
     use crate::quic::connection_id::ConnectionIdGenerator;
+    use crate::quic::connection_id::ConnectionIdReader;
     use crate::quic::connection_id::Origin;
+    use crate::quic::quic_lb_set::QuicLbSet;
     use crate::quic::secrets::tests::shared;
     use crate::quic::secrets::tests::ONE;
     use crate::quic::secrets::tests::OTHER;
@@ -132,9 +134,10 @@ mod tests {
 
     /// Returns an ID and its token, made with these secrets.
     fn generated(secrets: &SharedSecrets) -> (GeneratedId, u128) {
-        let (origin, secrets) = (Origin::default(), secrets.clone());
-        let id = ConnectionIdGenerator::new(origin, secrets.clone(), reader()).generate().unwrap();
-        (id, StatelessResets::new(secrets).token(&id, local()).unwrap())
+        let key = reader().mask_key;
+        let reader = ConnectionIdReader::new(key, secrets.clone(), QuicLbSet::default());
+        let id = ConnectionIdGenerator::new(Origin::default(), reader).generate().unwrap();
+        (id, StatelessResets::new(secrets.clone()).token(&id, local()).unwrap())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! The kernel computes the same mask for each packet in a few instructions of classic BPF, which has no
 //! cipher: somebody who collects enough IDs of a connection can compute the key, and then learns which
-//! worker an ID is of, and no more.
+//! worker an ID is of, and which generation of the process if the ID is not encrypted, and no more.
 
 use crate::quic::random;
 

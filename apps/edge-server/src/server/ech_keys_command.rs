@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Parser;
+use path_store::small_file;
 
 use crate::config::PROGRAM;
 use crate::quic::ech_config::EchKey;
@@ -59,7 +60,7 @@ fn run(cli: &EchKeysCli) -> anyhow::Result<EchKey> {
         })?;
         return Ok(key);
     }
-    let pem = std::fs::read(&cli.file).map_err(|e| match e.kind() {
+    let pem = small_file::read(&cli.file).map_err(|e| match e.kind() {
         ErrorKind::NotFound => anyhow!("cannot read {name}: {e}; make it with --public-name"),
         _ => anyhow!("cannot read {name}: {e}; name a file that this user may read"),
     })?;

@@ -47,7 +47,7 @@ impl Resources {
         let quic_lb = QuicLbSet::read(config)?;
         let hash_keys = cli.hash_keys.as_deref().map(WatchedHashKeys::watch).transpose();
         let hash_keys = hash_keys
-            .context("cannot use --hash-keys; name a readable file of keys")
+            .context("cannot use --hash-keys")
             .map_err(|e| config.option_error("hash-keys", &e))?;
         Ok(Self { virtual_hosts, certificates, controllers, secrets, quic_lb, hash_keys })
     }

@@ -24,6 +24,7 @@ use crate::admission::room_requests::RoomRequest;
 use crate::admission::Acceptance;
 use crate::admission::Decision;
 use crate::admission::Now;
+use crate::connection::issued_ids::IssuedIds;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::lifetime::Lifetime;
 use crate::connection::shutdown::Stage;
@@ -32,7 +33,6 @@ use crate::net::route::PacketSink;
 use crate::quic::connection_id;
 use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::GeneratedId;
-use crate::quic::connection_id::IdNames;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
 use crate::quic::token::AddressValidation;
@@ -40,6 +40,7 @@ use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
 use crate::resume::own_state;
 use crate::resume::summary::ResumeSummary;
+use crate::telemetry::metrics::NodeDrop;
 use crate::worker::Worker;
 use crate::worker::INITIAL_BYTES_MIN;
 
@@ -194,7 +195,7 @@ impl Worker {
             self.store.read(handle, &endpoint);
         }
 
-        let ids = vec![id, Cid::new(client_choice)];
+        let ids = IssuedIds::new(id, Cid::new(client_choice), self.id_epoch);
         ids.iter().for_each(|id| self.cid_table.insert(*id, slot));
         let now = clock::now();
         let files = self
@@ -256,12 +257,17 @@ impl Worker {
 
     /// Sends a stateless reset: the client's connection has ended.
     fn reset(&mut self, sink: &dyn PacketSink, info: RecvInfo, id: &[u8], bytes: usize) {
-        let Some(IdNames { secret, .. }) = self.names_of(id) else { return };
+        let reader = self.id_generator.reader();
+        if reader.is_of_unknown_config(id) {
+            return self.metrics.nodes.count_dropped(NodeDrop::UnknownConfig);
+        }
         let (resets, metrics) = (&mut self.resets, &self.metrics.admission);
-        self.send_queue.reply(info, sink, |room| {
-            let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
-            metrics.count_reset();
-            Some(length)
-        });
+        for secret in reader.secrets_of(id) {
+            self.send_queue.reply(info, sink, |room| {
+                let length = resets.write((id, secret), info, bytes, clock::now(), room)?;
+                metrics.count_reset();
+                Some(length)
+            });
+        }
     }
 }

@@ -21,7 +21,7 @@ pub enum CidTarget {
     /// The connection in this slot.
     Connection(usize),
 
-    /// A connection that has ended: its packets are not answered.
+    /// A connection that has ended, or has retired the ID: its packets are not answered.
     Ended,
 }
 
@@ -50,13 +50,16 @@ impl CidTable {
         self.targets.remove(id);
     }
 
-    /// Notes that the connection of these IDs has ended. They are kept until `until`, and a
+    /// Notes that the connection of these IDs has ended, or has retired them. They are kept until `until`, and a
     /// little longer.
-    pub fn end(&mut self, ids: &[Cid], until: Instant) {
+    pub fn end(&mut self, ids: impl IntoIterator<Item = Cid>, until: Instant) {
         let near = self.ended.range(until..=until + SLACK).next();
         let at = near.map_or(until + SLACK, |(at, _)| *at);
-        self.ended.entry(at).or_default().extend(ids);
-        self.targets.extend(ids.iter().map(|id| (*id, CidTarget::Ended)));
+        let ended = self.ended.entry(at).or_default();
+        for id in ids {
+            ended.push(id);
+            self.targets.insert(id, CidTarget::Ended);
+        }
     }
 
     /// Removes the IDs of ended connections whose time has passed.
@@ -94,7 +97,7 @@ mod tests {
         for (id, until) in [(3, 500), (1, 50), (2, 140), (4, 250)] {
             let ids = [Cid::new(&[id]), Cid::new(&[id, id])];
             ids.iter().for_each(|id| table.insert(*id, 0));
-            table.end(&ids, at(until));
+            table.end(ids, at(until));
         }
         let known = |table: &CidTable| {
             let known = |id: &u8| {

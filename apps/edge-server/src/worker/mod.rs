@@ -8,10 +8,12 @@ pub mod drain;
 pub mod event_loop;
 pub mod eviction_log;
 pub mod forwarding;
+mod id_renewal;
 mod memory;
 pub mod nodes;
 pub mod poller;
 pub mod relay;
+mod rotation_budget;
 pub mod settings;
 pub mod shutdown_barrier;
 mod timer_queue;
@@ -46,6 +48,7 @@ use crate::admission::Admission;
 use crate::config::limits::Limits;
 use crate::config::subnets::Subnets;
 use crate::config::Cli;
+use crate::connection::issued_ids::IdEpoch;
 use crate::connection::lifecycle::CloseReason;
 use crate::connection::shutdown::Stage;
 use crate::connection::Connection;
@@ -56,7 +59,6 @@ use crate::content::read_pool::ReadPool;
 use crate::net::route::Arrival;
 use crate::net::route::PacketSink;
 use crate::net::send_queue::SendQueue;
-use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::ConnectionIdGenerator;
 use crate::quic::connection_id::ConnectionIdReader;
 use crate::quic::connection_id::IdNames;
@@ -85,6 +87,7 @@ use crate::worker::drain::Drain;
 use crate::worker::drain::DrainReason;
 use crate::worker::memory::AllocatorPurge;
 use crate::worker::nodes::NodeSender;
+use crate::worker::rotation_budget::RotationBudget;
 use crate::worker::settings::WorkerConfig;
 use crate::worker::timer_queue::TimerQueue;
 
@@ -105,6 +108,8 @@ pub struct Worker {
     transport: Transport,
     path_key: PathKey,
     id_generator: ConnectionIdGenerator,
+    id_epoch: IdEpoch,
+    rotations: RotationBudget,
     limits: Limits,
     admission: Admission,
     notices: Notices,
@@ -227,14 +232,16 @@ impl Worker {
         let secrets = transport.secrets.clone();
         let tokens = Tokens::new(secrets.clone());
         let lengths = PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 };
-        let reader = ConnectionIdReader { mask_key, quic_lb };
+        let reader = ConnectionIdReader::new(mask_key, secrets.clone(), quic_lb);
         Self {
             name,
             virtual_hosts,
             read_pool,
             transport,
             path_key: PathKey::new(cli.path_group.clone(), lengths, cli.path_dscp),
-            id_generator: ConnectionIdGenerator::new(origin, secrets.clone(), reader),
+            id_generator: ConnectionIdGenerator::new(origin, reader),
+            id_epoch: 0,
+            rotations: RotationBudget::default(),
             limits,
             admission: Admission::new(tokens, limiter, metrics.admission.clone()),
             notices,
@@ -357,6 +364,9 @@ impl Worker {
         };
         if let Some(slot) = slot {
             self.connections[slot].on_datagram(arrival, datagram, &self.path_key);
+            if self.connections[slot].quic().retired_scids() > 0 {
+                self.remove_retired_ids(slot);
+            }
             self.mark_ready(slot);
         }
     }
@@ -418,6 +428,7 @@ impl Worker {
             self.mark_ready(slot);
         }
         self.cid_table.remove_expired(now);
+        self.rotations.begin_turn();
         self.allocator_purge.on_turn(now);
         let mut serving = std::mem::take(&mut self.serving);
         std::mem::swap(&mut serving, &mut self.ready);
@@ -472,10 +483,12 @@ impl Worker {
         }
     }
 
-    /// Replaces the configuration: virtual hosts for every further request, connection IDs that are issued
-    /// from now on, settings for new connections.
+    /// Replaces the configuration: virtual hosts for every further request, connection IDs of clients when
+    /// they are served next, settings for new connections.
     pub fn reload(&mut self, worker_config: WorkerConfig) {
-        self.id_generator.set_quic_lb(worker_config.quic_lb);
+        if self.id_generator.set_quic_lb(worker_config.quic_lb) {
+            self.id_epoch = self.id_epoch.wrapping_add(1);
+        }
         self.virtual_hosts = worker_config.virtual_hosts;
         self.transport = worker_config.transport;
         self.qlog_sample = worker_config.qlog_sample;
@@ -641,38 +654,13 @@ impl Worker {
         }
     }
 
-    /// Issues spare connection IDs, and removes retired ones. This comes before a turn, with
-    /// whose packets they leave.
-    fn renew_ids(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        while let Some(retired) = connection.quic().retired_scid_next() {
-            let retired = Cid::new(&retired);
-            connection.ids.retain(|id| *id != retired);
-            self.cid_table.remove(&retired);
-        }
-        if !connection.quic().is_established() || connection.quic().scids_left() == 0 {
-            return;
-        }
-        let Some(local) = connection.local_address() else { return };
-        while connection.quic().scids_left() > 0 {
-            let Some(generated) = self.id_generator.generate() else { break };
-            let Some(reset_token) = self.resets.token(&generated, local) else { break };
-            let id = generated.cid;
-            if connection.quic().new_scid(&id.as_quic(), reset_token, false).is_err() {
-                break;
-            }
-            connection.ids.push(id);
-            self.cid_table.insert(id, slot);
-        }
-    }
-
     fn remove(&mut self, slot: usize) {
         let mut connection = self.connections.remove(slot);
         self.budgets.charge(slot, &mut connection.budget_account, Charge::default());
         self.replaceable.remove(slot);
         connection.on_removed(self.access_log.as_ref(), &self.metrics, clock::now());
         match connection.draining_timeout() {
-            Some(until) => self.cid_table.end(&connection.ids, until),
+            Some(until) => self.cid_table.end(connection.ids.iter().copied(), until),
             None => connection.ids.iter().for_each(|id| self.cid_table.remove(id)),
         }
         debug!("{}: connection is removed", connection.trace_id());

@@ -9,6 +9,11 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::fs::mknodat;
+use rustix::fs::FileType;
+use rustix::fs::Mode;
+use rustix::fs::CWD;
+
 use crate::support::certify::certify;
 use crate::support::client::UdpClient;
 use crate::support::process::serve;
@@ -89,6 +94,45 @@ fn bad_input_gives_one_line_and_a_code() {
     // What uses the address may end, and the host may get one later.
     for address in [taken.as_str(), "192.0.2.1:0"] {
         assert_refused(&["--listen", address, "--root", &root], 1, address);
+    }
+}
+
+// A FIFO to which nobody writes.
+#[test]
+fn file_without_an_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let fifo = dir.join("fifo").to_str().unwrap().to_owned();
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    certify(dir, "cert");
+    let (cert, config) = (dir.join("cert.pem"), dir.join("edge.toml"));
+    let (cert, config) = (cert.to_str().unwrap(), config.to_str().unwrap());
+    let root = dir.to_str().unwrap();
+    let start = ["--listen", "127.0.0.1:0", "--root", root, "--check"];
+    for args in [
+        &["--secrets", &fifo][..],
+        &["--hash-keys", &fifo],
+        &["--cert", &fifo, "--key", &fifo],
+        &["--cert", cert, "--key", &fifo],
+        &["--client-ca", &fifo],
+        &["--ech-keys", &fifo],
+        &["--acme-dir", root, "--acme-ca", &fifo],
+        &["--acme-dir", root, "--acme-external-account", &fifo],
+        &["--config", &fifo],
+    ] {
+        let args = [&start[..], args].concat();
+        assert_refused(&args, 2, "it is no regular file");
+        assert_refused(&args, 2, &fifo);
+    }
+    for table in [
+        "[[quic-lb]]\nconfig-id = 0\nserver-id = '0a'\nnonce-length = 8\nkey = 'FIFO'\n",
+        "[[host]]\ncert = 'FIFO'\nkey = 'FIFO'\n",
+        "[[host]]\naccess = [{ basic-auth = 'FIFO' }]\n",
+        "[[host]]\naccess = [{ signed-url = 'FIFO' }]\n",
+        "[[host]]\norigin = [{ url = 'https://a', ca = 'FIFO' }]\n",
+    ] {
+        fs::write(config, table.replace("FIFO", &fifo)).unwrap();
+        assert_refused(&[&start[..], &["--config", config]].concat(), 2, "it is no regular file");
     }
 }
 

@@ -195,6 +195,18 @@ fn forged_envelope_is_dropped() {
     assert_eq!(metrics::read(own.metrics, RECEIVED), 0);
 }
 
+#[test]
+fn server_says_where_it_listens_for_others() {
+    let listen = ["--listen", "127.0.0.1:0", "--quic-lb-listen", "127.0.0.1:0"];
+    let more = ["--root", ".", "--metrics", "127.0.0.1:0"];
+    let mut server = Running::start(&mut server_command(&[listen, more].concat()));
+    let line = server.wait_for("listening for packets of other servers at ");
+    let (_, address) = line.rsplit_once(" at ").unwrap();
+    let metrics = server.metrics_address();
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"edg1", address).unwrap();
+    metrics::wait_until(metrics, DROPPED, |count| count == 1);
+}
+
 // Each of the servers takes the other one for the server that a client's ID names.
 #[test]
 fn packet_is_forwarded_once() {

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use std::path::Path;
+
 use redis::cluster::ClusterClient;
 use redis::Client;
 use redis::ConnectionInfo;
@@ -13,6 +15,7 @@ use redis::IntoConnectionInfo;
 use redis::TlsCertificates;
 
 use crate::opening::OpenError;
+use crate::small_file;
 
 /// How often the client of a cluster retries a command when slots move.
 const CLUSTER_RETRIES: u32 = 3;
@@ -150,7 +153,7 @@ impl RedisUrl {
     }
 
     fn read(&self, file: &str) -> Result<String, OpenError> {
-        std::fs::read_to_string(file).map_err(|e| OpenError::Redis {
+        small_file::read_text(Path::new(file)).map_err(|e| OpenError::Redis {
             name: self.name(),
             why: format!("cannot read {file}: {e}"),
         })

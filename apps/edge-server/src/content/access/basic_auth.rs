@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bcrypt::HashParts;
 use path_store::key_file;
 use path_store::key_file::KeyFile;
+use path_store::key_file::KeyText;
 use quick_cache::sync::Cache;
 use ring::digest::SHA256_OUTPUT_LEN;
 use ring::hmac;
@@ -90,6 +91,10 @@ impl fmt::Debug for PasswordCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordCheck").field("client", &self.client).finish_non_exhaustive()
     }
+}
+
+impl KeyText for Htpasswd {
+    const MAKE: &'static str = "make one with htpasswd -B -c";
 }
 
 /// Parses lines of `htpasswd -B`. Empty lines and those that begin with # are skipped. The error

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use path_store::key_file::KeyFile;
+use path_store::key_file::KeyText;
 use quiche::path_state::PrefixLengths;
 
 use crate::content::access::bandwidth::Bandwidth;
@@ -93,7 +93,7 @@ impl AccessResources {
     }
 }
 
-fn open<T: FromStr<Err = String> + Send + Sync + 'static>(
+fn open<T: KeyText + Send + Sync + 'static>(
     opened: &mut HashMap<PathBuf, KeyFile<T>>,
     [key, kind]: [&'static str; 2],
     path: &Path,

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use ipnet::IpNet;
 use path_store::key_file;
+use path_store::key_file::KeyText;
 use percent_encoding::percent_decode_str;
 use ring::hmac;
 
@@ -36,6 +37,10 @@ struct SignedQuery {
     /// Subnet of the clients that may use the URL, if it is for some alone.
     client: Option<String>,
     signature: Option<String>,
+}
+
+impl KeyText for SigningSecrets {
+    const MAKE: &'static str = "make one with openssl rand -hex 32";
 }
 
 /// Parses lines of a secret each, whose characters are the key. Empty lines and those that begin

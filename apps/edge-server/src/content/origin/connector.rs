@@ -15,6 +15,7 @@ use hyper::http::uri::Scheme;
 use hyper::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use path_store::small_file;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::io::ReadBuf;
@@ -153,7 +154,9 @@ fn tls(ca: Option<&Path>, version: OriginHttpVersion) -> anyhow::Result<SslConne
         let store = boring::x509::store::X509StoreBuilder::new().context("cannot set up TLS")?;
         tls.set_cert_store_builder(store);
         let shown = ca.display();
-        tls.set_ca_file(ca).with_context(|| {
+        // BoringSSL would read a file without an end for ever.
+        let read = small_file::read(ca).map_err(anyhow::Error::from);
+        read.and_then(|_| Ok(tls.set_ca_file(ca)?)).with_context(|| {
             format!("origin: cannot use ca = '{shown}'; name a readable file of certificates, PEM")
         })?;
     }

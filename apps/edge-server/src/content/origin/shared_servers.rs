@@ -1,12 +1,12 @@
 //! Origin servers by rule: hosts whose rules are the same share one, before and after a reload, with its
 //! connections and what is known of its health.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::Weak;
 
+use path_store::small_file;
 use quiche::path_state::PrefixLengths;
 
 use crate::config::file::OriginRule;
@@ -40,7 +40,7 @@ pub fn find_or_create(
     rule: &OriginRule,
     lengths: PrefixLengths,
 ) -> anyhow::Result<Arc<OriginServer>> {
-    let ca = rule.ca.as_ref().and_then(|path| fs::read(path).ok());
+    let ca = rule.ca.as_ref().and_then(|path| small_file::read(path).ok());
     let rule = OriginRule { position: Position::default(), ..rule.clone() };
     let key = ServerKey { rule, lengths, ca };
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);

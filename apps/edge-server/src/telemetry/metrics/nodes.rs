@@ -32,10 +32,14 @@ pub enum NodeDrop {
 
     /// Its connection ID names another server than this.
     Misdirected,
+
+    /// Its connection ID is of a configuration that this server does not have.
+    UnknownConfig,
 }
 
 impl NodeDrop {
-    const ALL: [Self; 4] = [Self::Rate, Self::Full, Self::Forged, Self::Misdirected];
+    const ALL: [Self; 5] =
+        [Self::Rate, Self::Full, Self::Forged, Self::Misdirected, Self::UnknownConfig];
 
     fn name(self) -> &'static str {
         match self {
@@ -43,6 +47,7 @@ impl NodeDrop {
             Self::Full => "full",
             Self::Forged => "forged",
             Self::Misdirected => "misdirected",
+            Self::UnknownConfig => "unknown_config",
         }
     }
 }

@@ -357,6 +357,11 @@ impl Client {
         self.server.lab().send_from(self.endpoint, to, datagram);
     }
 
+    /// Takes the datagrams that it would send now, which a test sends later.
+    pub fn hold_back(&mut self) -> Vec<Vec<u8>> {
+        self.with(|client| client.send().into_iter().map(|datagram| datagram.bytes).collect())
+    }
+
     /// The connection ID that it sends to.
     pub fn destination_id(&self) -> Vec<u8> {
         self.with(|client| client.quic.destination_id().to_vec())

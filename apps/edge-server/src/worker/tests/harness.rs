@@ -370,6 +370,18 @@ impl Server {
         self.lab.run_until(|world| world.hosts[self.host].worker.is_none());
     }
 
+    /// Receives datagrams of one address in one turn.
+    pub fn receive_at_once(&self, from: SocketAddr, datagrams: Vec<Vec<u8>>) {
+        self.with(|host| {
+            let info = RecvInfo { from, to: host.address };
+            let arrival = Arrival { info, ecn: Codepoint::NotEct };
+            for mut datagram in datagrams {
+                host.on_datagram(arrival, &mut datagram);
+            }
+        });
+        self.lab.settle();
+    }
+
     /// Reads these arguments as a reload does.
     pub fn reload(&self, args: &[&str]) {
         let config = parse(&self.lab.file(""), args);

@@ -34,6 +34,7 @@ mod packet_sizes;
 mod packets;
 mod priorities;
 mod qlog;
+mod quic_lb;
 mod retry;
 mod settings;
 mod speedtest;

@@ -27,8 +27,11 @@ quiche::stand_ins!();
 const H3_INTERNAL_ERROR: u64 = 0x102;
 const H3_REQUEST_REJECTED: u64 = 0x10b;
 
-const LIMITS: ClientLimits =
-    ClientLimits { window_bytes: 4 << 20, idle_timeout: Duration::from_secs(60) };
+const LIMITS: ClientLimits = ClientLimits {
+    window_bytes: 4 << 20,
+    idle_timeout: Duration::from_secs(60),
+    connection_ids: 2,
+};
 
 /// Settings of all connections: each would read the authorities of the system.
 static CONFIG: LazyLock<Mutex<quiche::Config>> =

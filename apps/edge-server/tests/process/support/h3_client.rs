@@ -17,11 +17,14 @@ pub struct ClientLimits {
 
     /// How long the connection lives without packets.
     pub idle_timeout: Duration,
+
+    /// Connection IDs that it may have of the server at a time.
+    pub connection_ids: u64,
 }
 
 impl Default for ClientLimits {
     fn default() -> Self {
-        Self { window_bytes: 100 << 20, idle_timeout: Duration::from_secs(20) }
+        Self { window_bytes: 100 << 20, idle_timeout: Duration::from_secs(20), connection_ids: 2 }
     }
 }
 
@@ -154,6 +157,7 @@ pub fn client_config_with(limits: ClientLimits) -> quiche::Config {
     config.set_max_stream_window(limits.window_bytes);
     config.set_initial_max_stream_data_uni(limits.window_bytes);
     config.set_initial_max_streams_uni(3);
+    config.set_active_connection_id_limit(limits.connection_ids);
     config.enable_early_data();
     config
 }

@@ -1,4 +1,4 @@
-//! TCP addresses that options name: two sockets cannot listen at one.
+//! Listening addresses that options name: two sockets cannot listen at one.
 
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -11,19 +11,19 @@ use rustix::net::SocketType;
 /// Address that an option names.
 pub type NamedAddress = (&'static str, SocketAddr);
 
-/// Checks that no two sockets would listen at one address.
+/// Checks that no two sockets of a protocol, `TCP` or `UDP`, would listen at one address.
 ///
 /// # Errors
 ///
 /// The second option, and one line that names both.
-pub fn check(named: &[NamedAddress]) -> Result<(), (&'static str, String)> {
+pub fn check(protocol: &str, named: &[NamedAddress]) -> Result<(), (&'static str, String)> {
     for (index, (option, address)) in named.iter().enumerate() {
         let collides = |(_, other): &&NamedAddress| overlap(*other, *address, is_v6_only);
         if let Some((other, other_address)) = named[..index].iter().find(collides) {
             return Err((
                 *option,
                 format!(
-                    "--{other} {other_address} and --{option} {address} both need the TCP port {} \
+                    "--{other} {other_address} and --{option} {address} both need the {protocol} port {} \
                      there; choose another for one of them",
                     address.port()
                 ),
