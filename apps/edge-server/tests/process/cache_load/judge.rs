@@ -200,7 +200,9 @@ impl Judge {
         }
         let age = answer.fields.get("age").and_then(|age| age.parse().ok());
         self.check_age(exchange, object, version, &parts, age.unwrap_or(0))?;
-        let is_kept = ["hit", "stored"].iter().any(|part| parts.contains(part));
+        // Without a body, the response may be one whose body is still on its way, and breaks off.
+        let is_whole = matches!(exchange.request.kind, RequestKind::Get);
+        let is_kept = is_whole && ["hit", "stored"].iter().any(|part| parts.contains(part));
         if is_kept && exchange.server.is_some() && !cache_status.contains("detail") {
             let cache_status = cache_status.to_owned();
             let (server, span) = (exchange.server, exchange.span);
