@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 release=${DEBIAN:-bookworm}
 target=${CARGO_TARGET_DIR:-$PWD/target}
-base=${BASE:-$target/debian-$release}
+# Not that of docker.sh, which boots nothing.
+base=${BASE:-$target/debian-$release-systemd}
 work=$(mktemp -d)
 machine=
 [ "$(id -u)" -eq 0 ] || skip test-deb "it needs root"
