@@ -58,9 +58,13 @@ impl IssuedIds {
         self.sequence_next = sequence + 1;
     }
 
-    /// Notes that the client has retired an ID.
-    pub fn remove(&mut self, id: &Cid) {
+    /// Notes that the client has retired an ID. Returns whether it was asked to.
+    pub fn remove(&mut self, id: &Cid) -> bool {
+        let is_asked_for =
+            |issued: &IssuedId| issued.id == *id && issued.sequence < self.retire_prior_to;
+        let was_asked_for = self.issued.iter().any(is_asked_for);
         self.issued.retain(|issued| issued.id != *id);
+        was_asked_for
     }
 
     pub fn epoch(&self) -> IdEpoch {
@@ -106,14 +110,14 @@ mod tests {
         assert_eq!((ids.epoch(), ids.has_earlier()), (4, false));
         // What the client does not retire stays in the table.
         assert_eq!(ids.iter().count(), 5);
-        [0, 1].iter().for_each(|sequence| ids.remove(&id(*sequence)));
+        assert!([0, 1].iter().all(|sequence| ids.remove(&id(*sequence))));
         assert!(ids.iter().eq(&[id(2), id(3), id(99)]));
         // A client may retire IDs unasked.
         ids.begin_epoch(5);
-        ids.remove(&id(2));
+        assert!(!ids.remove(&id(2)));
         ids.add(id(4), 4, false);
         assert!(ids.has_earlier());
-        ids.remove(&id(3));
+        assert!(!ids.remove(&id(3)));
         assert!(!ids.has_earlier());
     }
 }

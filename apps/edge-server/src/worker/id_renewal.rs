@@ -45,8 +45,11 @@ impl Worker {
         let connection = &mut self.connections[slot];
         while let Some(retired) = connection.quic().retired_scid_next() {
             let retired = Cid::new(&retired);
-            connection.ids.remove(&retired);
-            self.cid_table.end([retired], clock::now() + RETIRED_ID_KEPT);
+            // A client that retires IDs unasked, over and over, would fill the table.
+            match connection.ids.remove(&retired) {
+                true => self.cid_table.end([retired], clock::now() + RETIRED_ID_KEPT),
+                false => self.cid_table.remove(&retired),
+            }
         }
     }
 
