@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Barrier;
 use std::time::Duration;
 
 use path_store::Admin;
@@ -381,6 +382,32 @@ fn empty_file_becomes_a_store() {
     let store = open(&folder.path());
     store.record(&endpoint(CLIENT), &state(100)).unwrap();
     assert_eq!(folder.quarantined(), [] as [PathBuf; 0]);
+}
+
+// Each opens the file and its lock anew, as processes do.
+#[test]
+fn store_that_many_open_at_a_time_is_made_once() {
+    const OPENERS: usize = 8;
+    const ROUNDS: usize = 40;
+
+    for round in 0..ROUNDS {
+        let folder = Folder::new();
+        let start = Barrier::new(OPENERS);
+        let here = endpoint(CLIENT);
+        let opened: Vec<SqliteStore> = std::thread::scope(|scope| {
+            let open = || {
+                start.wait();
+                open(&folder.path())
+            };
+            let openers: Vec<_> = (0..OPENERS).map(|_| scope.spawn(open)).collect();
+            openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+        });
+
+        opened[0].record(&here, &state(100)).unwrap();
+        let see_it = opened.iter().filter(|store| store.get(&here).unwrap().is_some()).count();
+        assert_eq!(see_it, OPENERS, "round {round}");
+        assert_eq!(folder.quarantined(), [] as [PathBuf; 0], "round {round}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Database file: opening it, telling damage from other errors, replacing a damaged one.
 //!
-//! Processes that open the database share a lock on a file beside it; a process that replaces
-//! it locks exclusively, so that nobody opens a file that is about to be quarantined.
+//! Processes that open the database share a lock on a file beside it. A process that makes or
+//! replaces it locks exclusively: SQLite waits for nobody while it turns a new file into one
+//! with a write-ahead log, and nobody may open a file that is about to be quarantined.
 //! Processes that have the database open notice by its inode that it was replaced.
 
 use std::fs::File;
@@ -53,6 +54,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const CHECK_MAX: Duration = Duration::from_secs(2);
 const CHECK_STEPS: std::ffi::c_int = 16;
 
+/// The format's version of files that have a write-ahead log, the newest there is.
+const WAL_VERSION: u8 = 2;
+
 /// Size to which a checkpoint truncates the write-ahead log.
 const JOURNAL_BYTES_MAX: i64 = 4 << 20;
 
@@ -95,7 +99,7 @@ impl Database {
         check_path(path, role)?;
         let lock_path = with_suffix(path, ".lock");
         let has_lock_file = lock_path.exists();
-        let shared = lock(path, FlockOperation::NonBlockingLockShared)?;
+        let first = lock_to_open(path)?;
         match open_locked(path, role) {
             Ok(database) => return Ok((database, None)),
             Err(OpenFailure::Error(error @ OpenError::Foreign(_))) if !has_lock_file => {
@@ -107,7 +111,7 @@ impl Database {
             Err(OpenFailure::Damaged(why)) if role == Role::Tool => {
                 return Err(OpenError::Damaged { path: path.to_path_buf(), why });
             }
-            Err(OpenFailure::Damaged(_)) => drop(shared),
+            Err(OpenFailure::Damaged(_)) => drop(first),
         }
 
         // Between the locks another process may have replaced it.
@@ -243,6 +247,15 @@ fn may_be_a_database(path: &Path) -> bool {
     read.is_err() || same >= MAGIC.len() / 2 || header.iter().all(|byte| *byte == 0)
 }
 
+/// Takes the lock under which the database at `path` is opened, or made if nobody has.
+fn lock_to_open(path: &Path) -> Result<File, OpenError> {
+    if write_version(path) == Some(WAL_VERSION) {
+        return lock(path, FlockOperation::NonBlockingLockShared);
+    }
+
+    lock(path, FlockOperation::NonBlockingLockExclusive)
+}
+
 /// Takes a lock, which ends when the file is dropped or the process dies.
 fn lock(path: &Path, how: FlockOperation) -> Result<File, OpenError> {
     let name = with_suffix(path, ".lock");
@@ -333,15 +346,19 @@ fn classify(path: &Path, error: &rusqlite::Error) -> OpenFailure {
     }
 }
 
-/// Returns whether the file itself, not its folder or disk, forbids writing, by the version of
-/// its format in its header. Our files never do.
+/// Returns whether the file itself, not its folder or disk, forbids writing. Our files never
+/// do.
 fn is_marked_read_only(path: &Path) -> bool {
-    const WRITE_VERSION_AT: usize = 18;
-    const WAL_VERSION: u8 = 2;
+    write_version(path).is_some_and(|version| version > WAL_VERSION)
+}
 
-    let mut header = [0; WRITE_VERSION_AT + 1];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    read.is_ok() && header[WRITE_VERSION_AT] > WAL_VERSION
+/// Returns the version of the file's format that a writer must know, from its header.
+fn write_version(path: &Path) -> Option<u8> {
+    const AT: usize = 18;
+
+    let mut header = [0; AT + 1];
+    File::open(path).and_then(|mut file| file.read_exact(&mut header)).ok()?;
+    Some(header[AT])
 }
 
 /// Checks in a transaction whether the schema is still ours. A newer version may have
