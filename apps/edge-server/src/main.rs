@@ -286,8 +286,6 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
     if old_process.is_none() {
         resources.virtual_hosts.warn_of_shared_cache_dir(config);
     }
-    let duplicates = cli.takeover.as_ref().map(|_| tcp_sockets::duplicate(&tcp_sockets));
-    let duplicates = duplicates.transpose().context("cannot duplicate sockets for --takeover")?;
     let services = SharedServices {
         store: store.as_ref(),
         metrics: &metrics,
@@ -357,7 +355,6 @@ fn run(args: Vec<OsString>, config: &Arc<Config>) -> anyhow::Result<()> {
             generation,
             mask_key,
             workers: descriptors,
-            tcp_sockets: duplicates.unwrap_or_default(),
             tcp: tcp.as_ref().map(TcpServer::handle),
             nodes,
             acme,

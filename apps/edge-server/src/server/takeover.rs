@@ -47,7 +47,6 @@ use crate::net::process_link::Link;
 use crate::quic::worker_octet;
 use crate::quic::worker_octet::WorkerMaskKey;
 use crate::server::supervisor::Supervisor;
-use crate::tcp::listeners;
 use crate::tcp::TcpHandle;
 use crate::telemetry::admin::socket::SecondName;
 use crate::telemetry::admin::AdminListener;
@@ -152,8 +151,6 @@ pub struct TakeoverState {
     /// What the workers have, in their order.
     pub workers: Vec<WorkerDescriptors>,
 
-    /// TCP sockets that listen, and what accepts their connections.
-    pub tcp_sockets: Vec<OwnedFd>,
     pub tcp: Option<TcpHandle>,
 
     /// Receiver of what other servers forward.
@@ -359,7 +356,10 @@ impl TakeoverState {
             stream.read_exact(&mut answer)?;
             match answer {
                 [READY] => break,
-                [ASKS_FOR_TCP] => send_sockets(&stream, &self.tcp_sockets)?,
+                [ASKS_FOR_TCP] => {
+                    let sockets = self.tcp.as_ref().map_or(&[][..], TcpHandle::sockets);
+                    send_sockets(&stream, sockets)?;
+                }
                 [ASKS_FOR_NODES] => {
                     nodes = self.nodes.as_ref();
                     let sockets: Vec<_> = nodes.into_iter().map(|nodes| &*nodes.socket).collect();
@@ -400,7 +400,6 @@ impl TakeoverState {
         self.health.set_handed_over(false);
         self.acme.set_paused(false);
         // Before it is told: clients may come at once.
-        self.tcp_sockets.iter().for_each(listeners::resume);
         self.tcp.iter().for_each(TcpHandle::serve_again);
         self.nodes.iter().for_each(NodeHandle::serve_again);
         if let Some(Err(e)) = self.status.as_mut().map(AdminListener::reopen) {

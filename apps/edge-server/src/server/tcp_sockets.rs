@@ -85,12 +85,3 @@ fn explained(error: io::Error, option: &str, address: SocketAddr) -> anyhow::Err
         _ => cannot_listen(error, &what, option),
     }
 }
-
-/// Returns descriptors of the same sockets, for a successor.
-///
-/// # Errors
-///
-/// The process has no more descriptors.
-pub fn duplicate(sockets: &[ListenerSocket]) -> io::Result<Vec<OwnedFd>> {
-    sockets.iter().map(|listener| listener.socket.try_clone()).collect()
-}

@@ -24,7 +24,6 @@ mod stage;
 
 use std::io;
 use std::net::SocketAddr;
-use std::net::TcpListener as StdListener;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
@@ -34,7 +33,6 @@ use log::debug;
 use log::warn;
 use quiche::clock;
 use quiche::path_state::PrefixLengths;
-use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::runtime::Runtime;
@@ -46,10 +44,12 @@ use tokio::time::sleep_until;
 use crate::admission::file_limits::FileLimiter;
 use crate::admission::thread_priority;
 use crate::tcp::limiter::Limiter;
+use crate::tcp::listeners::Acceptor;
 use crate::tcp::peer::OpenConnections;
 use crate::tcp::peer::Peer;
 use crate::tcp::peer::TcpServices;
 use crate::tcp::settings::TcpConfig;
+use crate::tcp::stage::StageControl;
 use crate::tcp::stage::TcpStage;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::TcpConnectionInfo;
@@ -92,7 +92,7 @@ pub struct TcpResources {
 pub struct TcpServer {
     runtime: Runtime,
     handle: TcpHandle,
-    listeners: Vec<(TcpListener, Purpose)>,
+    acceptors: Vec<(Acceptor, Purpose)>,
 
     /// Closed when every connection has ended.
     connections: (mpsc::Sender<()>, mpsc::Receiver<()>),
@@ -101,12 +101,9 @@ pub struct TcpServer {
 /// Control of the TCP side.
 #[derive(Clone)]
 pub struct TcpHandle {
-    stage: Arc<watch::Sender<TcpStage>>,
+    stage: Arc<StageControl>,
     config: Arc<watch::Sender<Arc<TcpConfig>>>,
     services: Arc<TcpServices>,
-
-    /// How long clients may finish what they have requested.
-    drain: Duration,
 }
 
 impl TcpServer {
@@ -115,7 +112,7 @@ impl TcpServer {
     ///
     /// # Errors
     ///
-    /// The process can start no more threads, or a descriptor is no TCP socket.
+    /// The process can have no more threads or descriptors.
     pub fn new(
         sockets: Vec<ListenerSocket>,
         threads: u16,
@@ -129,7 +126,8 @@ impl TcpServer {
             .on_thread_start(|| thread_priority::lower(thread_priority::BELOW_EVENT_LOOPS))
             .enable_all()
             .build()?;
-        let (stage, stages) = watch::channel(TcpStage::Serving);
+        let own = sockets.iter().map(|listener| listener.socket.try_clone());
+        let (stage, stages) = StageControl::new(own.collect::<io::Result<_>>()?, drain);
         let (config, configs) = watch::channel(Arc::new(config));
         let services = TcpServices {
             config: configs,
@@ -143,21 +141,18 @@ impl TcpServer {
             connections_ever: AtomicU64::new(0),
         };
         let services = Arc::new(services);
-        let watched = {
+        let acceptors = {
             let _context = runtime.enter();
-            sockets
-                .into_iter()
-                .map(|ListenerSocket { socket, purpose }| {
-                    let listener = StdListener::from(socket);
-                    listener.set_nonblocking(true)?;
-                    Ok((TcpListener::from_std(listener)?, purpose))
-                })
-                .collect::<io::Result<_>>()?
+            let watch = |listener: ListenerSocket| {
+                Acceptor::watch(listener.socket).map(|acceptor| (acceptor, listener.purpose))
+            };
+            sockets.into_iter().map(watch).collect::<io::Result<_>>()?
         };
+        let (stage, config) = (Arc::new(stage), Arc::new(config));
         Ok(Self {
             runtime,
-            handle: TcpHandle { stage: Arc::new(stage), config: Arc::new(config), services, drain },
-            listeners: watched,
+            handle: TcpHandle { stage, config, services },
+            acceptors,
             connections: mpsc::channel(1),
         })
     }
@@ -171,11 +166,11 @@ impl TcpServer {
     /// are concerned, and when it may not any more.
     pub fn start(&mut self, set_ready: impl FnMut(bool) + Send + 'static) {
         self.runtime.spawn(watch_readiness(Arc::clone(&self.handle.services), set_ready));
-        for (listener, purpose) in std::mem::take(&mut self.listeners) {
-            announce(&listener, purpose);
+        for (acceptor, purpose) in std::mem::take(&mut self.acceptors) {
+            announce(&acceptor, purpose);
             let services = Arc::clone(&self.handle.services);
             let connections = self.connections.0.downgrade();
-            self.runtime.spawn(accept(listener, purpose, services, connections));
+            self.runtime.spawn(accept(acceptor, purpose, services, connections));
         }
     }
 
@@ -201,7 +196,7 @@ impl TcpServer {
                 }
             }
         });
-        handle.enter_closing();
+        handle.stage.close();
         runtime.shutdown_timeout(SHUTDOWN);
     }
 }
@@ -213,51 +208,35 @@ impl TcpHandle {
         self.config.send_replace(Arc::new(config));
     }
 
-    /// Leaves new clients to another process.
-    pub fn hand_over(&self) {
-        let until = clock::now() + self.drain;
-        self.change(|now| (*now == TcpStage::Serving).then_some(TcpStage::HandedOver { until }));
+    /// Returns descriptors of the sockets that listen, for a successor.
+    pub fn sockets(&self) -> &[OwnedFd] {
+        self.stage.sockets()
     }
 
-    /// Accepts connections again, after a handover.
+    /// Leaves new clients to another process.
+    pub fn hand_over(&self) {
+        self.stage.hand_over();
+    }
+
+    /// Accepts connections again, after a handover, unless this process is to end.
     pub fn serve_again(&self) {
-        self.change(|now| matches!(now, TcpStage::HandedOver { .. }).then_some(TcpStage::Serving));
+        self.stage.serve_again();
     }
 
     /// Accepts no more connections, and finishes requests under way.
     pub fn drain(&self) {
-        let until = clock::now() + self.drain;
-        self.change(|now| match now {
-            TcpStage::Serving => Some(TcpStage::Draining { until, is_handed_over: false }),
-            // No time is added.
-            TcpStage::HandedOver { until } => {
-                Some(TcpStage::Draining { until: *until, is_handed_over: true })
-            }
-            TcpStage::Draining { .. } | TcpStage::Closing => None,
-        });
+        self.stage.drain();
     }
 
     /// Closes every connection.
     pub fn close(&self) {
         self.services.shutdown_log.on_closing(ClosingReason::Commanded);
-        self.enter_closing();
+        self.stage.close();
     }
 
     /// Returns how many connections there are, and the state of up to `max` of them.
     pub fn connections(&self, max: usize) -> (usize, Vec<TcpConnectionInfo>) {
         self.services.open.list(max, clock::now())
-    }
-
-    fn enter_closing(&self) {
-        self.change(|now| (*now != TcpStage::Closing).then_some(TcpStage::Closing));
-    }
-
-    fn change(&self, next: impl FnOnce(&TcpStage) -> Option<TcpStage>) {
-        self.stage.send_if_modified(|now| {
-            let next = next(now);
-            *now = next.unwrap_or(*now);
-            next.is_some()
-        });
     }
 }
 
@@ -282,8 +261,8 @@ async fn watch_readiness(services: Arc<TcpServices>, mut set_ready: impl FnMut(b
     }
 }
 
-fn announce(listener: &TcpListener, purpose: Purpose) {
-    let Ok(address) = listener.local_addr() else { return };
+fn announce(acceptor: &Acceptor, purpose: Purpose) {
+    let Ok(address) = acceptor.local_addr() else { return };
     match purpose {
         Purpose::Https => notice!("listening over TCP on {address}, for HTTP/2 and HTTP/1.1"),
         Purpose::Redirect { https_port } => {
@@ -294,50 +273,47 @@ fn announce(listener: &TcpListener, purpose: Purpose) {
 
 /// Accepts connections of a socket while the server serves.
 async fn accept(
-    mut listener: TcpListener,
+    mut acceptor: Acceptor,
     purpose: Purpose,
     services: Arc<TcpServices>,
     connections: mpsc::WeakSender<()>,
 ) {
     let mut stage = services.stage.clone();
-    let mut was_handed_over = false;
     loop {
-        let now = *stage.borrow_and_update();
-        match now {
-            TcpStage::Draining { is_handed_over: false, .. } => return listeners::stop(&listener),
-            TcpStage::Draining { .. } | TcpStage::Closing => return,
-            TcpStage::HandedOver { .. } => {
-                was_handed_over = true;
-                if stage.changed().await.is_err() {
+        let accepted = tokio::select! {
+            biased;
+            changed = stage.changed() => {
+                if changed.is_err() || !is_served_again(&mut stage).await {
                     return;
                 }
-                continue;
+                None
             }
-            TcpStage::Serving if std::mem::take(&mut was_handed_over) => {
-                listener = match listeners::listen_again(listener) {
-                    Ok(listener) => listener,
-                    Err(e) => {
-                        return warn!("cannot listen over TCP again: {e}; restart the server")
-                    }
-                };
-            }
-            TcpStage::Serving => (),
-        }
-        let accepted = tokio::select! {
-            _ = stage.changed() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = acceptor.accept() => Some(accepted),
         };
         match accepted {
-            Ok((stream, address)) => begin(stream, address, purpose, &services, &connections),
-            Err(e) => {
-                debug!("cannot accept a TCP connection: {e}");
-                // A client that has gone is no reason to wait; no free descriptors are.
-                if e.kind() != io::ErrorKind::ConnectionAborted {
-                    sleep(RETRY_DELAY).await;
-                }
+            Some(Ok((stream, address))) => {
+                begin(stream, address, purpose, &services, &connections);
+                continue;
             }
+            // A client that has gone is no reason to wait; no free descriptors are.
+            Some(Err(e)) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Some(Err(e)) => {
+                debug!("cannot accept a TCP connection: {e}");
+                sleep(RETRY_DELAY).await;
+            }
+            None => (),
         }
+        acceptor = match acceptor.watch_anew() {
+            Ok(acceptor) => acceptor,
+            Err(e) => return warn!("cannot accept TCP connections again: {e}; restart the server"),
+        };
     }
+}
+
+/// Waits while another process accepts. Returns whether this one is to accept again.
+async fn is_served_again(stage: &mut watch::Receiver<TcpStage>) -> bool {
+    let is_decided = |now: &TcpStage| !matches!(now, TcpStage::HandedOver { .. });
+    stage.wait_for(is_decided).await.is_ok_and(|now| *now == TcpStage::Serving)
 }
 
 /// Begins a connection that was accepted, unless there are too many.
