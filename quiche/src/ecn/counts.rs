@@ -104,15 +104,16 @@ impl MarkCounters {
         let Some(new) = counts.since(self.reported) else {
             return Feedback::Impossible;
         };
-        self.reported = counts;
 
         let is_possible = counts.ect0 <= self.sent.ect0
             && counts.ect1 <= self.sent.ect1
             && counts.ce <= self.sent.ect0 + self.sent.ect1;
-        match is_possible {
-            true => Feedback::New(new),
-            false => Feedback::Impossible,
+        if !is_possible {
+            return Feedback::Impossible;
         }
+        self.reported = counts;
+
+        Feedback::New(new)
     }
 }
 

@@ -55,6 +55,12 @@ fn counts_must_be_possible(
     };
     let feedback = counters.on_ack(7, Some(&counts(ect0, ect1, ce)));
     assert_eq!(feedback, expected);
+    let reported = Marks { ect0, ect1, ce };
+    assert_eq!(
+        counters.reported == reported,
+        new.is_some(),
+        "for statistics"
+    );
 }
 
 #[test]

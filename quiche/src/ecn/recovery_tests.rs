@@ -382,3 +382,31 @@ fn bbr_does_not_mark_ect1() {
     let sender = MarkedSender::new(&config);
     assert_eq!(sender.0.recovery.next_ecn(), Codepoint::Ect0);
 }
+
+/// A packet that leaves at once with others, and seems to leave later, has an RTT
+/// below the path's: every other RTT shows a queue then.
+#[rstest]
+fn l4s_packets_of_the_handshake_leave_at_once(
+    #[values(
+        CongestionControlAlgorithm::Reno,
+        CongestionControlAlgorithm::CUBIC
+    )]
+    cc: CongestionControlAlgorithm,
+) {
+    let mut sender = Sender::of(&l4s_config(cc));
+    let release =
+        |sender: &Sender| sender.recovery.get_packet_send_time(sender.now);
+    for _ in 0..5 {
+        sender.recovery.begin_ecn_datagram();
+        sender.send(1);
+        assert_eq!(release(&sender), sender.now);
+    }
+
+    sender.wait(RTT);
+    sender.ack(0..5);
+    sender.recovery.begin_ecn_datagram();
+    sender.send(2);
+    sender.recovery.begin_ecn_datagram();
+    sender.send(1);
+    assert!(release(&sender) > sender.now, "the initial window is paced");
+}

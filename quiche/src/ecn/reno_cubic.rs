@@ -42,6 +42,16 @@ impl LegacyRecovery {
         self.ecn.as_ref().is_some_and(|ecn| ecn.config().l4s)
     }
 
+    /// Returns how many bytes a burst has that begins with a packet of `size`:
+    /// with L4S it is that packet alone, as those of the handshake leave at
+    /// once, several in a datagram.
+    pub(super) fn ecn_burst(&self, size: usize) -> usize {
+        match self.ecn_paces() {
+            true => size,
+            false => self.initial_window(),
+        }
+    }
+
     /// Returns the response to an ACK of a path that may be one of L4S; None if
     /// nothing is to be done.
     fn scalable_response(

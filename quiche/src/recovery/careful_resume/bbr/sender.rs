@@ -216,6 +216,13 @@ impl BBRv2 {
     }
 }
 
+impl BBRv2 {
+    /// Whether what is sent now is unvalidated.
+    pub(in crate::recovery::gcongestion) fn is_unvalidated(&self) -> bool {
+        matches!(self.careful().flag, Flag::Unvalidated { .. })
+    }
+}
+
 #[cfg(test)]
 impl BBRv2 {
     /// Returns how many rounds have begun.
