@@ -90,6 +90,9 @@ pub struct Transport {
     pub quic: quiche::Config,
     pub http: h3::Config,
     pub secrets: SharedSecrets,
+
+    /// What clients may rely on in early data: that of a session with anything else is refused.
+    pub early_data_context: Vec<u8>,
 }
 
 impl Transport {
@@ -135,10 +138,9 @@ impl Transport {
         }
 
         let mut http = h3::Config::new().context("cannot set up HTTP/3")?;
-        http.set_max_field_section_size(
-            DECODED_HEADERS_MULTIPLE * u64::from(cli.limits.header_bytes_max),
-        );
-        Ok(Self { quic, http, secrets })
+        http.set_max_field_section_size(field_section_bytes_max(&cli.limits));
+        let early_data_context = early_data_context(&cli.limits, cli.speedtest);
+        Ok(Self { quic, http, secrets, early_data_context })
     }
 }
 
@@ -152,15 +154,41 @@ fn resume_config(cli: &Cli) -> CarefulResumeConfig {
     }
 }
 
+/// Returns the transport parameters and settings that a client remembers with its session, and that must
+/// not be less if its early data is accepted (RFC 9000, 7.4.1; RFC 9114, 7.2.4.2).
+fn early_data_context(limits: &Limits, uploads: bool) -> Vec<u8> {
+    let remembered = [
+        CONNECTION_WINDOW_BYTES,
+        request_window(uploads),
+        STREAM_WINDOW_BYTES,
+        limits.requests_max.into(),
+        CLIENT_STREAMS_MAX,
+        CONNECTION_IDS_MAX,
+        field_section_bytes_max(limits),
+    ];
+    remembered.into_iter().flat_map(u64::to_be_bytes).collect()
+}
+
+fn field_section_bytes_max(limits: &Limits) -> u64 {
+    DECODED_HEADERS_MULTIPLE * u64::from(limits.header_bytes_max)
+}
+
+/// An upload is one stream, and has the whole window.
+fn request_window(uploads: bool) -> u64 {
+    if uploads {
+        CONNECTION_WINDOW_BYTES
+    } else {
+        STREAM_WINDOW_BYTES
+    }
+}
+
 fn set_limits(quic: &mut quiche::Config, limits: &Limits, uploads: bool) {
     quic.set_max_recv_udp_payload_size(RECEIVED_BYTES_MAX);
     quic.set_max_idle_timeout(limits.idle_time().as_millis() as u64);
     quic.set_initial_max_data(CONNECTION_WINDOW_BYTES);
     let window_max = |initial: u64| if uploads { UPLOAD_WINDOW_BYTES_MAX } else { initial };
     quic.set_max_connection_window(window_max(CONNECTION_WINDOW_BYTES));
-    // An upload is one stream, and has the whole window.
-    let request_window = if uploads { CONNECTION_WINDOW_BYTES } else { STREAM_WINDOW_BYTES };
-    quic.set_initial_max_stream_data_bidi_remote(request_window);
+    quic.set_initial_max_stream_data_bidi_remote(request_window(uploads));
     quic.set_initial_max_stream_data_uni(STREAM_WINDOW_BYTES);
     quic.set_max_stream_window(window_max(STREAM_WINDOW_BYTES));
     quic.set_initial_max_streams_bidi(limits.requests_max.into());

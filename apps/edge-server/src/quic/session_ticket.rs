@@ -16,6 +16,7 @@ use boring_sys::SSL_CTX_set_num_tickets;
 use boring_sys::SSL_SESSION_get_timeout;
 use boring_sys::SSL_SESSION_set_timeout;
 use boring_sys::SSL_get_session;
+use boring_sys::SSL_set_quic_early_data_context;
 use foreign_types::ForeignTypeRef;
 use log::debug;
 
@@ -72,6 +73,14 @@ pub fn limit_lifetime(ssl: &SslRef, seconds: u32) {
             SSL_SESSION_set_timeout(session, seconds.min(SSL_SESSION_get_timeout(session)));
         }
     }
+}
+
+/// Has the early data of a connection that begins refused unless its session began with the same context.
+pub fn set_early_data_context(ssl: &mut SslRef, context: &[u8]) {
+    // SAFETY: the connection is alive, and the call copies so many bytes.
+    let set =
+        unsafe { SSL_set_quic_early_data_context(ssl.as_ptr(), context.as_ptr(), context.len()) };
+    debug_assert_eq!(set, 1, "there is memory");
 }
 
 fn seal(

@@ -35,6 +35,7 @@ use crate::quic::connection_id::Cid;
 use crate::quic::connection_id::GeneratedId;
 use crate::quic::handle::ConnectionHandle;
 use crate::quic::header;
+use crate::quic::session_ticket;
 use crate::quic::token::AddressValidation;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
@@ -173,6 +174,8 @@ impl Worker {
                 return None;
             }
         };
+        let context = &self.transport.early_data_context;
+        session_ticket::set_early_data_context((*quic).as_mut(), context);
         debug!("{}: connection from {}", quic.trace_id(), info.from);
         self.metrics.count_connection();
         self.shutdown_log.on_connection();

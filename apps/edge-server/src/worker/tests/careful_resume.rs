@@ -147,7 +147,8 @@ fn jump_after_early_data_comes_one_round_trip_earlier() {
         let lab = lab_with(SAVED);
         lab.write("secrets", "5e".repeat(32));
         let args = ["--early-data", "on", "--secrets", "DIR/secrets"];
-        let memory = lab.serve(&args).client().over(&path()).connect().resumption_data();
+        let before = lab.serve(&[&["--speedtest"], &args[..]].concat());
+        let memory = before.client().over(&path()).connect().resumption_data();
         let run = QlogServer::new(&lab, &args);
         let client = run.server.client().over(&path()).with(&memory);
         let mut client = if early { client.connect_early() } else { client.connect() };

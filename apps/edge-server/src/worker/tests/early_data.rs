@@ -54,6 +54,33 @@ fn early_data_is_off_unless_asked_for() {
     assert!(!client.early_data_accepted());
 }
 
+// RFC 9000, 7.4.1: a client ends the connection if what it remembers was reduced, and its early data was
+// accepted.
+#[test]
+fn early_data_is_refused_when_limits_have_changed() {
+    const BEFORE: [&str; 3] = ["--early-data", "on", "--speedtest"];
+    let table: [(&[&str], bool); 5] = [
+        (&BEFORE, true),
+        (&["--early-data", "on", "--speedtest", "--idle-timeout", "9"], true),
+        (&["--early-data", "on"], false),
+        (&["--early-data", "on", "--speedtest", "--requests-max", "50"], false),
+        (&["--early-data", "on", "--speedtest", "--header-bytes-max", "4096"], false),
+    ];
+    for (after, expected) in table {
+        let server = Server::start(&BEFORE);
+        let before = server.connect().resumption_data();
+        server.reload(after);
+        let since = server.connect().resumption_data();
+        for (memory, is_accepted) in [(&before, expected), (&since, true)] {
+            let mut client = server.client().with(memory).connect_early();
+            let get = client.request("GET", "/");
+            assert_eq!(client.response(get).body, b"home", "{after:?}");
+            assert!(client.is_resumed(), "{after:?}");
+            assert_eq!(client.early_data_accepted(), is_accepted, "{after:?}");
+        }
+    }
+}
+
 /// How many files a request in early data has opened before the client answers, and what becomes of
 /// it and of an upload once the handshake is complete.
 fn opened_early(token: bool) -> (u64, Vec<String>) {
