@@ -386,12 +386,10 @@ fn bbr_does_not_mark_ect1() {
 /// A packet that leaves at once with others, and seems to leave later, has an RTT
 /// below the path's: every other RTT shows a queue then.
 #[rstest]
+#[case(Reno)]
+#[case(CUBIC)]
 fn l4s_packets_of_the_handshake_leave_at_once(
-    #[values(
-        CongestionControlAlgorithm::Reno,
-        CongestionControlAlgorithm::CUBIC
-    )]
-    cc: CongestionControlAlgorithm,
+    #[case] cc: CongestionControlAlgorithm,
 ) {
     let mut sender = Sender::of(&l4s_config(cc));
     let release =

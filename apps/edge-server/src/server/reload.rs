@@ -96,6 +96,7 @@ impl Reloader {
         config.check_paths_of(&self.started)?;
         config.flags.resume = self.resume;
         acme::check(&config.flags.acme).map_err(|(option, e)| config.unusable(option, e))?;
+        Resources::check_key_files(&config)?;
         let resources = Resources {
             virtual_hosts: self.resources.virtual_hosts.reopen(&config)?,
             certificates: Certificates::read(&config)?,

@@ -1,6 +1,11 @@
 //! Resources of the server: folders, certificates, secrets and hash keys, read before it starts.
 
+use std::path::Path;
+
 use anyhow::Context;
+use path_store::key_file;
+use path_store::key_file::KeyText;
+use path_store::HashKeys;
 use path_store::WatchedHashKeys;
 
 use crate::acme;
@@ -12,6 +17,7 @@ use crate::quic::certificate::Certificates;
 use crate::quic::controllers::HostControllers;
 use crate::quic::quic_lb_set::QuicLbSet;
 use crate::quic::secrets;
+use crate::quic::secrets::Secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::tcp::settings::TcpConfig;
 use crate::telemetry::metrics::ConfigurationMetrics;
@@ -50,6 +56,26 @@ impl Resources {
             .context("cannot use --hash-keys")
             .map_err(|e| config.option_error("hash-keys", &e))?;
         Ok(Self { virtual_hosts, certificates, controllers, secrets, quic_lb, hash_keys })
+    }
+
+    /// Checks the files of keys of a configuration that is to be reloaded. A server reads such a file whenever
+    /// it changes, or after a restart if it has another name.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file that cannot be used.
+    pub fn check_key_files(config: &Config) -> anyhow::Result<()> {
+        fn check<T: KeyText>(
+            config: &Config,
+            option: &str,
+            path: Option<&Path>,
+        ) -> anyhow::Result<()> {
+            let read = path.map(key_file::read::<T>).transpose();
+            let read = read.with_context(|| format!("cannot use --{option}"));
+            Ok(read.map(drop).map_err(|e| config.option_error(option, &e))?)
+        }
+        check::<Secrets>(config, "secrets", config.flags.secrets.as_deref())?;
+        check::<HashKeys>(config, "hash-keys", config.flags.hash_keys.as_deref())
     }
 
     /// Has metrics follow the files.

@@ -144,6 +144,8 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
         (host("none"), "cannot serve root ="),
         ("[server]\nretry-above = 'x'".to_owned(), "line 2, column 1: invalid value 'x'"),
         (host("new").replace("a.example.key", "none.key"), "none.key"),
+        ("[server]\nsecrets = 'DIR/edge.toml'".to_owned(), "cannot use --secrets"),
+        ("[server]\nhash-keys = 'DIR/none'".to_owned(), "cannot use --hash-keys"),
     ] {
         let said = host_a.change(&toml, "cannot reload");
         assert!(said.contains(named), "{said}");
@@ -156,7 +158,7 @@ fn reload_of_what_cannot_be_used_changes_nothing() {
     assert!(host_a.reload("cannot reload").contains("cannot read --config"));
     host_a.change(&host("new"), "reloaded");
     assert_eq!(home(&mut client), "new");
-    assert_eq!(host_a.server.count("cannot reload"), 5);
+    assert_eq!(host_a.server.count("cannot reload"), 7);
     assert!(host_a.server.stop().success());
 }
 
