@@ -137,6 +137,12 @@ impl TcpExchange {
         self.set_awaiting_origin(awaits_origin);
     }
 
+    /// Waits until the connection has taken what it was given by [`send_interim()`](Self::send_interim()), should
+    /// that have been dropped.
+    pub async fn finish_interim(&self) {
+        self.peer.interim.written().await;
+    }
+
     /// Returns the activity of the connection.
     pub fn activity(&self) -> Arc<ConnectionActivity> {
         Arc::clone(&self.peer.activity)

@@ -43,9 +43,15 @@ pub struct InterimWriter<S> {
 }
 
 impl InterimSlot {
-    /// Has an interim response written. The final one must not begin before this returns.
+    /// Has an interim response written. The next one, or the final one, must not begin before it is
+    /// [written](Self::written), also if this future is dropped.
     pub async fn write(&self, interim: &InterimResponse) {
         self.unwritten().bytes = encode(interim);
+        self.written().await;
+    }
+
+    /// Waits until nothing is left to be written.
+    pub async fn written(&self) {
         poll_fn(|cx| {
             let mut unwritten = self.unwritten();
             if unwritten.bytes.is_empty() {
@@ -178,6 +184,23 @@ mod tests {
             let interim = InterimResponse { status, fields: Vec::new() };
             assert_eq!(encode(&interim), expected.as_bytes());
         }
+    }
+
+    #[test]
+    fn interim_response_whose_future_was_dropped_comes_before_the_next() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let interim = InterimResponse { status: 102, fields: Vec::new() };
+        let slot = Arc::<InterimSlot>::default();
+        assert!(pin!(slot.written()).poll(&mut cx).is_ready());
+        assert!(pin!(slot.write(&interim)).poll(&mut cx).is_pending());
+
+        let mut written = pin!(slot.written());
+        assert!(written.as_mut().poll(&mut cx).is_pending());
+        let stream = Narrow { room: 1000, written: Vec::new() };
+        let mut writer = InterimWriter::new(stream, &slot);
+        assert!(Pin::new(&mut writer).poll_flush(&mut cx).is_ready());
+        assert!(written.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(writer.stream.written, encode(&interim));
     }
 
     #[test]

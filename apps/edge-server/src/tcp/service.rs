@@ -258,6 +258,8 @@ async fn await_response(
     pending: &mut PendingForward,
     exchange: &mut TcpExchange,
 ) -> ForwardedResponse {
+    // The content may have ended while an interim response was being passed on.
+    exchange.finish_interim().await;
     loop {
         let next = std::future::poll_fn(|cx| {
             if let Poll::Ready(Some(interim)) = pending.poll_interim(cx) {

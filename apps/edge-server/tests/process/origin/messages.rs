@@ -75,11 +75,15 @@ fn interim_responses_of_an_origin_are_passed_on_over_http3_and_http11() {
         (get("/app/one", last), &["103", "200"]),
         (get("/app/two", "") + &get("/app/one", last), &["103", "102", "200", "103", "200"]),
         (get("/kept/one", "") + &get("/kept/one", last), &["103", "200", "200"]),
-        (upload.to_owned(), &["100", "103", "102", "200"]),
         (get("/app/one", "").replace("HTTP/1.1", "HTTP/1.0"), &["200"]),
     ] {
         assert_eq!(statuses_over_http1(address, &requests), expected, "{requests}");
     }
+    // The server's own comes when it wants the content, perhaps after the origin's.
+    let mut statuses = statuses_over_http1(address, upload);
+    let own = statuses.iter().position(|status| status == "100");
+    statuses.remove(own.unwrap());
+    assert_eq!(statuses, ["103", "102", "200"]);
     let statuses = statuses_over_http1(address, &get("/app/storm", last));
     assert!((2..=9).contains(&statuses.len()), "{statuses:?}");
     assert!(server.stop().success());
