@@ -1,22 +1,21 @@
 //! Careful Resume in BBR's pacer (RFC 9959, 3.3).
 
+use std::time::Duration;
+
 use super::Pacer;
 use super::CATCH_UP_RTT_DIVISOR;
 use crate::recovery::gcongestion::bbr2::BBRv2;
 use crate::recovery::ReleaseTime;
 
-/// The same for unvalidated packets. With one more packet, a sender that is late
-/// makes up for a thirty-second of the jump, as Reno and CUBIC do.
-const UNVALIDATED_CATCH_UP_RTT_DIVISOR: u32 = 64;
-
 impl Pacer {
-    /// Returns the divisor of the RTT that limits how much lost time is made up
-    /// for.
-    pub(in crate::recovery::gcongestion) fn catch_up_rtt_divisor(&self) -> u32 {
-        match self.sender.is_unvalidated() {
-            true => UNVALIDATED_CATCH_UP_RTT_DIVISOR,
-            false => CATCH_UP_RTT_DIVISOR,
-        }
+    /// Returns how much lost time is made up for while pacing limits the
+    /// sender. Unvalidated packets make up for as much as those of Reno and
+    /// CUBIC.
+    pub(in crate::recovery::gcongestion) fn catch_up(
+        &self, rtt: Duration,
+    ) -> Duration {
+        let unvalidated = self.sender.unvalidated_catch_up();
+        unvalidated.unwrap_or(rtt / CATCH_UP_RTT_DIVISOR)
     }
 
     pub(in crate::recovery::gcongestion) fn sender(&self) -> &BBRv2 {
@@ -35,6 +34,12 @@ impl Pacer {
     #[cfg(test)]
     pub(in crate::recovery::gcongestion) fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Records that nothing can be sent now: the time until the next packet is
+    /// not made up for.
+    pub(in crate::recovery::gcongestion) fn pause(&mut self) {
+        self.pacing_limited = false;
     }
 
     /// Lets the next packet leave at once.

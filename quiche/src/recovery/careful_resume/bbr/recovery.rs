@@ -310,8 +310,12 @@ impl GRecovery {
 
             Action::Jump { window } => {
                 // RFC 9959, 3.3 and 4.3.2: jump_cwnd over the current RTT.
-                let rate = resume.pace().map_or(0, |pace| pace.rate);
-                bbr.jump(window, Bandwidth::from_bytes_per_second(rate));
+                let (rate, catch_up) =
+                    resume.pace().map_or_else(Default::default, |pace| {
+                        (pace.rate, pace.catch_up)
+                    });
+                let rate = Bandwidth::from_bytes_per_second(rate);
+                bbr.jump(window, rate, catch_up);
                 self.pacer.restart();
             },
 

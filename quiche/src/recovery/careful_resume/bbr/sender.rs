@@ -3,6 +3,8 @@
 //! They keep the flag, and carry out the actions of Careful Resume. `recovery`
 //! beside this file passes them on.
 
+use std::time::Duration;
+
 use crate::recovery::gcongestion::bbr::CongestionEventSample;
 use crate::recovery::gcongestion::bbr2::drain::Drain;
 use crate::recovery::gcongestion::bbr2::mode::Mode;
@@ -27,6 +29,9 @@ pub(in crate::recovery::gcongestion) struct CarefulState {
     /// The largest window in Startup, in bytes: ssthresh after a safe retreat,
     /// or the ceiling after a jump.
     startup_window: usize,
+
+    /// How much lost time unvalidated packets may make up for.
+    catch_up: Duration,
 }
 
 impl Default for CarefulState {
@@ -34,6 +39,7 @@ impl Default for CarefulState {
         CarefulState {
             flag: Flag::Off,
             startup_window: usize::MAX,
+            catch_up: Duration::ZERO,
         }
     }
 }
@@ -142,12 +148,13 @@ impl BBRv2 {
 
     /// RFC 9959, C.1: jumps, at the start of a round.
     pub(in crate::recovery::gcongestion) fn jump(
-        &mut self, window: usize, probing_rate: Bandwidth,
+        &mut self, window: usize, probing_rate: Bandwidth, catch_up: Duration,
     ) {
         self.set_window(window);
         self.limit_startup_gain();
         self.mode.network_model_mut().restart_round_early();
         self.careful_mut().flag = Flag::Unvalidated { probing_rate };
+        self.careful_mut().catch_up = catch_up;
     }
 
     /// Takes back a greater gain than BBR's own: near the path's limit, what it
@@ -217,9 +224,15 @@ impl BBRv2 {
 }
 
 impl BBRv2 {
-    /// Whether what is sent now is unvalidated.
-    pub(in crate::recovery::gcongestion) fn is_unvalidated(&self) -> bool {
-        matches!(self.careful().flag, Flag::Unvalidated { .. })
+    /// Returns how much lost time is made up for, if what is sent now is
+    /// unvalidated.
+    pub(in crate::recovery::gcongestion) fn unvalidated_catch_up(
+        &self,
+    ) -> Option<Duration> {
+        let is_unvalidated =
+            matches!(self.careful().flag, Flag::Unvalidated { .. });
+
+        is_unvalidated.then_some(self.careful().catch_up)
     }
 }
 
