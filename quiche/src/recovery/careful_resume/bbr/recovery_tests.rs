@@ -259,6 +259,32 @@ fn unvalidated_packets_leave_at_the_probing_rate() {
 }
 
 /// F10: two rounds, and the flag is cleared.
+/// As with Reno and CUBIC: a thirty-second of the jump makes up for a late timer,
+/// and nothing for a time without data.
+#[rstest]
+#[case::late(false, 4..=6)]
+#[case::without_data(true, 1..=1)]
+fn unvalidated_packets_that_are_late_leave_in_a_small_burst(
+    #[case] is_pause: bool, #[case] expected: std::ops::RangeInclusive<usize>,
+) {
+    let mut flow = PacedDownload::resumed().until(Unvalidated);
+    let first = flow.released.len();
+    while flow.released.len() < first + 20 {
+        assert!(flow.step());
+    }
+    if is_pause {
+        flow.sender.recovery.on_nothing_to_send();
+    }
+
+    flow.sender.now += RTT / 4;
+    let before = flow.released.len();
+    while flow.next_release() == Some(flow.sender.now) {
+        flow.send();
+    }
+    let burst = flow.released.len() - before;
+    assert!(expected.contains(&burst), "{burst} of {JUMP}");
+}
+
 #[test]
 fn flag_is_cleared_two_rounds_after_the_jump() {
     let flow = PacedDownload::resumed().until(Unvalidated);
