@@ -388,7 +388,7 @@ fn http3() -> Vec<Scenario> {
 /// Returns the random scenario of a seed.
 ///
 /// Path MTU discovery, changes of the client's address, the limit against amplification, and BBR2
-/// over long paths or with pacing are left to the named scenarios, since fixes change them.
+/// over long paths are left to the named scenarios, since fixes change them.
 pub fn random(seed: u64) -> Scenario {
     let mut random = Generator(seed.wrapping_mul(0x9e37_79b9).wrapping_add(seed));
     let mut s = Scenario::new(&format!("{RANDOM}{seed}"));
@@ -404,7 +404,7 @@ pub fn random(seed: u64) -> Scenario {
     if s.transport.controller == BBR2 {
         s.path.delay_ms = s.path.delay_ms.min(50);
     }
-    s.transport.pacing = random.happens(500) && s.transport.controller != BBR2;
+    s.transport.pacing = random.happens(500);
     s.transport.hystart = random.happens(700);
     s.transport.max_udp_payload = random.pick(&[1200, 1350, 1350, 1472]);
     s.transport.connection_window = random.pick(&[5_000, 50_000, 500_000, 10_000_000]);

@@ -36,12 +36,6 @@ impl Pacer {
         self.enabled
     }
 
-    /// Records that nothing can be sent now: the time until the next packet is
-    /// not made up for.
-    pub(in crate::recovery::gcongestion) fn pause(&mut self) {
-        self.pacing_limited = false;
-    }
-
     /// Lets the next packet leave at once.
     pub(in crate::recovery::gcongestion) fn allow_burst(&mut self) {
         self.burst_tokens = self.burst_tokens.max(1);

@@ -258,7 +258,6 @@ fn unvalidated_packets_leave_at_the_probing_rate() {
     );
 }
 
-/// F10: two rounds, and the flag is cleared.
 /// As with Reno and CUBIC: a thirty-second of the jump makes up for a late timer,
 /// and nothing for a time without data.
 #[rstest]
@@ -285,6 +284,7 @@ fn unvalidated_packets_that_are_late_leave_in_a_small_burst(
     assert!(expected.contains(&burst), "{burst} of {JUMP}");
 }
 
+/// F10: two rounds, and the flag is cleared.
 #[test]
 fn flag_is_cleared_two_rounds_after_the_jump() {
     let flow = PacedDownload::resumed().until(Unvalidated);
