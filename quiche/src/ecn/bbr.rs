@@ -22,7 +22,7 @@ impl GRecovery {
             .as_mut()
             .map_or(0, |ecn| ecn.on_acked(epoch, acked, acked_below).ce);
 
-        if marks == 0 {
+        if marks == 0 || self.is_mark_of_jump(now) {
             return;
         }
 
@@ -31,5 +31,15 @@ impl GRecovery {
             .saturating_mul(self.max_datagram_size);
         self.pacer.sender_mut().on_marked(marked.min(bytes));
         self.careful_resume_on_congestion(Trigger::EcnCe, now);
+    }
+
+    fn is_mark_of_jump(&mut self, now: Instant) -> bool {
+        let Some(last) = self.newly_acked.last() else {
+            return false;
+        };
+        let packet = (last.pkt_num, last.time_sent);
+        let resume = self.careful_resume.as_ref();
+        let ecn = self.ecn.as_mut();
+        ecn.is_some_and(|ecn| ecn.is_of_jump(resume, packet, now))
     }
 }

@@ -13,6 +13,7 @@
 
 mod codepoint;
 mod counts;
+mod jump_queue;
 #[cfg(feature = "qlog")]
 mod qlog;
 pub(crate) mod scalable;

@@ -208,6 +208,48 @@ fn mark_ends_a_jump(
     assert_eq!(sender.0.recovery.lost_count(), 0);
 }
 
+/// A jump of 150 packets, whose queue marks all of them: what is sent behind
+/// them is marked as well, and answered already. What is sent once they are
+/// acknowledged is not.
+#[rstest]
+fn marks_of_the_queue_behind_a_jump_are_part_of_the_retreat(
+    #[values(Reno, CUBIC, Bbr2Gcongestion)] cc: CongestionControlAlgorithm,
+) {
+    let mut config = config(cc);
+    let resume = CarefulResumeConfig::default();
+    config.set_careful_resume(resume).unwrap();
+    let mut sender = MarkedSender::new(&config);
+    assert!(sender.0.careful_resume_from(300));
+    let initial = sender.fill();
+    sender.0.wait(RTT);
+    sender.ack(initial, 0);
+
+    let jump = sender.send(150);
+    sender.0.wait(RTT / 2);
+    sender.ack(jump.start..jump.start + 60, 0);
+    sender.ack(jump.start + 60..jump.start + 70, 10);
+    assert_eq!(phase_of(&sender), Phase::SafeRetreat);
+    sender.ack(jump.start + 70..jump.end - 4, 60);
+    let behind = sender.fill();
+    sender.0.wait(RTT);
+    sender.ack(jump.end - 4..jump.end, 4);
+    assert_eq!(phase_of(&sender), Phase::Normal);
+
+    let after_retreat = sender.0.window();
+    let later = sender.fill();
+    sender.ack(behind, 4);
+    let grown = sender.0.window();
+    assert!(grown > after_retreat, "{after_retreat}, {grown}");
+
+    // BBR answers marks when the bandwidth does not grow.
+    if cc != Bbr2Gcongestion {
+        sender.0.wait(RTT);
+        sender.ack(later, 4);
+        let reduced = sender.0.window();
+        assert!(reduced < grown, "{grown}, {reduced}");
+    }
+}
+
 fn phase_of(sender: &MarkedSender) -> Phase {
     sender.0.recovery.careful_resume().unwrap().phase()
 }

@@ -30,7 +30,14 @@ impl LegacyRecovery {
             return;
         };
 
-        if let Some(largest) = self.newly_acked.last().map(acknowledged) {
+        let Some(largest) = self.newly_acked.last().map(acknowledged) else {
+            return;
+        };
+        let packet = (largest.pkt_num, largest.time_sent);
+        let resume = self.careful_resume.as_ref();
+        let ecn = self.ecn.as_mut();
+
+        if !ecn.is_some_and(|ecn| ecn.is_of_jump(resume, packet, now)) {
             self.answer_marks(response, &largest, now);
         }
     }

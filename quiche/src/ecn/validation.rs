@@ -7,9 +7,11 @@
 //! packet arrives as CE says nothing about congestion.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
+use super::jump_queue::JumpQueue;
 use super::scalable::Scalable;
 use super::Codepoint;
 use super::EcnConfig;
@@ -17,6 +19,7 @@ use super::EcnState;
 use super::Feedback;
 use super::Marks;
 use crate::packet::Epoch;
+use crate::recovery::careful_resume::CarefulResume;
 
 /// Packets of a test, and packets all of which arrive as CE before a path
 /// counts as one that changes marks.
@@ -58,6 +61,8 @@ pub(crate) struct PathEcn {
     /// The response to marks of L4S, while that is in use.
     scalable: Option<Scalable>,
 
+    jump_queue: JumpQueue,
+
     #[cfg(feature = "qlog")]
     pub(super) logged: Option<EcnState>,
 }
@@ -77,6 +82,7 @@ impl PathEcn {
             marked: Default::default(),
             feedback: Feedback::Stale,
             scalable: config.l4s.then(Scalable::default),
+            jump_queue: JumpQueue::default(),
             #[cfg(feature = "qlog")]
             logged: None,
         }
@@ -108,6 +114,17 @@ impl PathEcn {
 
         let scalable = self.scalable.as_mut();
         scalable.filter(|_| self.state == EcnState::Capable)
+    }
+
+    /// Whether the queue that a jump has left has marked a packet, by its number
+    /// and when it was sent.
+    pub(crate) fn is_of_jump(
+        &mut self, resume: Option<&CarefulResume>, packet: (u64, Instant),
+        now: Instant,
+    ) -> bool {
+        let last_before = resume.and_then(CarefulResume::last_before_retreat);
+        last_before
+            .is_some_and(|last| self.jump_queue.has_marked(packet, last, now))
     }
 
     /// Begins a datagram. Returns its codepoint.

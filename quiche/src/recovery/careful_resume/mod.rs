@@ -270,6 +270,14 @@ impl CarefulResume {
         self.state.jump().is_some()
     }
 
+    /// Returns the last packet that was sent before the safe retreat, if there
+    /// was one.
+    #[allow(dead_code)] // until the patch of marks
+    pub(crate) fn last_before_retreat(&self) -> Option<u64> {
+        let jump = self.state.jump().filter(|_| self.state.has_retreated());
+        jump.map(|jump| jump.largest_sent)
+    }
+
     /// Whether the window was reduced last by the safe retreat.
     pub(crate) fn last_reduction_was_retreat(&self) -> bool {
         match &self.state {

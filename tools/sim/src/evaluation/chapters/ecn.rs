@@ -18,6 +18,9 @@ use crate::scenario::PathEcn;
 /// Time of a download with marks over that without, on a path that bleaches or changes marks.
 const FAULT_RATIO_MAX: f64 = 1.005;
 
+/// Time of a download whose jump was too large and marked over that of slow start with marks.
+const REFUSED_RATIO_MAX: f64 = 1.1;
+
 /// One scenario with marks and without.
 struct Contrast<'a> {
     marked: &'a Cell<'a>,
@@ -53,7 +56,12 @@ pub fn findings(chapter: &Chapter) -> anyhow::Result<Findings> {
         "Times in ms, losses and marks in packets. End: the last change of phase of Careful Resume \
          with marks, and its trigger, of the first run.",
     );
-    let verdicts = vec![lossless(&contrasts), retreats(&contrasts), harmless(&contrasts)];
+    let verdicts = vec![
+        lossless(&contrasts),
+        retreats(&contrasts),
+        recovered(&contrasts),
+        harmless(&contrasts),
+    ];
     Ok(Findings { html, verdicts, ..Findings::default() })
 }
 
@@ -118,6 +126,25 @@ fn retreats(contrasts: &[Contrast]) -> Verdict {
     let figures = resumed.map(|c| Figure::exact(c.who(), share(c))).collect();
     let rule = "ecn: every jump that the step marks retreats with ECN_CE";
     Verdict::at_least(rule, 1.0, (2, " of the jumps"), figures)
+}
+
+/// Returns whether a retreat for marks leaves slow start what it would have had.
+fn recovered(contrasts: &[Contrast]) -> Verdict {
+    let is = |c: &&Contrast, mode: &str| c.marked.parameter("flow.mode") == mode;
+    let cc = |c: &Contrast| c.marked.named.scenario.flows[0].cc;
+    let slow_start = |jump: &Contrast| {
+        let mut others = contrasts.iter().filter(|c| is(c, "slow-start"));
+        others.find(|c| c.case() == jump.case() && cc(c) == cc(jump))
+    };
+    let refused = contrasts.iter().filter(|c| c.case().ends_with("-refused"));
+    let jumps = refused.filter(|c| is(c, "careful-resume"));
+    let figures = jumps.filter_map(|c| {
+        let pairs = paired(c.marked, slow_start(c)?.marked, |flow| flow.ttlb_ms);
+        Some(Figure::new(c.who(), Interval::ratio_of_means(&pairs)))
+    });
+    let rule =
+        "ecn: a marked jump that is too large takes at most 1.1 times the time of slow start";
+    Verdict::at_most(rule, REFUSED_RATIO_MAX, (2, " times"), figures.collect())
 }
 
 /// Returns whether paths that bleach or change marks cost nothing.
