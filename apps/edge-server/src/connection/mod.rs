@@ -527,6 +527,7 @@ impl Connection {
         } else if let Some(path) = self.quic.active_path() {
             metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);
             metrics.ecn.count(self.quic.ecn_stats().state);
+            metrics.early_data.count(self.quic.early_data_reason());
         }
     }
 

@@ -11,6 +11,7 @@ pub mod collected;
 mod compression;
 mod configuration;
 mod drops;
+mod early_data;
 mod ecn;
 pub mod exposition;
 mod handshakes;
@@ -47,6 +48,7 @@ pub use self::client_states::ClientStateMetrics;
 use self::compression::CompressionCollector;
 pub use self::configuration::ConfigurationMetrics;
 pub use self::drops::DropMetrics;
+pub use self::early_data::EarlyDataMetrics;
 pub use self::ecn::EcnMetrics;
 pub use self::handshakes::HandshakeFailures;
 use self::labels::WorkerLabels;
@@ -115,6 +117,7 @@ struct SharedMetrics {
     handshake_failures: HandshakeFailures,
     certificate_refusals: CertificateRefusals,
     paths: PathMetrics,
+    early_data: EarlyDataMetrics,
     ecn: EcnMetrics,
     nodes: NodeMetrics,
 }
@@ -139,6 +142,7 @@ pub struct WorkerMetrics {
     pub handshake_failures: HandshakeFailures,
     pub certificate_refusals: CertificateRefusals,
     pub paths: PathMetrics,
+    pub early_data: EarlyDataMetrics,
     pub ecn: EcnMetrics,
     pub nodes: NodeMetrics,
 }
@@ -196,6 +200,7 @@ impl Metrics {
             handshake_failures: HandshakeFailures::register(&mut registry),
             certificate_refusals: CertificateRefusals::register(&mut registry),
             paths: PathMetrics::register(&mut registry),
+            early_data: EarlyDataMetrics::register(&mut registry),
             ecn: EcnMetrics::register(&mut registry),
             nodes: NodeMetrics::register(&mut registry),
         };
@@ -252,6 +257,7 @@ impl Metrics {
             handshake_failures,
             certificate_refusals,
             paths,
+            early_data,
             ecn,
             nodes,
         } = self.shared.clone();
@@ -271,6 +277,7 @@ impl Metrics {
             handshake_failures,
             certificate_refusals,
             paths,
+            early_data,
             ecn,
             nodes,
         }

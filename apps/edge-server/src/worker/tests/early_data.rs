@@ -77,7 +77,16 @@ fn early_data_is_refused_when_limits_have_changed() {
             assert_eq!(client.response(get).body, b"home", "{after:?}");
             assert!(client.is_resumed(), "{after:?}");
             assert_eq!(client.early_data_accepted(), is_accepted, "{after:?}");
+            client.close();
         }
+        server.wait_for_metric("edge_server_connections_open", |open| open == 0);
+        let counted = |result| {
+            let name = "edge_server_early_data_connections_total";
+            server.metric(&format!("{name}{{result=\"{result}\"}}"))
+        };
+        let (accepted, refused) = (1 + u64::from(expected), u64::from(!expected));
+        let results = ["accepted", "limits", "refused"].map(counted);
+        assert_eq!(results, [accepted, refused, 0], "{after:?}");
     }
 }
 
