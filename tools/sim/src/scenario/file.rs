@@ -396,7 +396,11 @@ fn deserialize<T: DeserializeOwned>(part: &str, table: Table) -> anyhow::Result<
 fn syntax(error: &toml::de::Error, text: &str) -> anyhow::Error {
     let start = error.span().map_or(0, |span| span.start);
     let line = 1 + text.bytes().take(start).filter(|b| *b == b'\n').count();
-    anyhow::anyhow!("line {line}: {}", error.message())
+    let written = text.lines().nth(line - 1).map_or("", str::trim);
+    match error.message() {
+        "duplicate key" => anyhow::anyhow!("line {line}: {written}: the key stands there twice"),
+        message => anyhow::anyhow!("line {line}: {message}"),
+    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,8 @@ fn bad_file_is_one_line_with_key_and_value() {
         format!("[path]\nrate_mbps = {0:?}\nrtt_ms = {0:?}\n{FLOW}", (1..400).collect::<Vec<_>>());
     for (text, said) in [
         ("[path\n", "line 3: "),
+        (&format!("{PATH}rtt_ms = 9\n{FLOW}"), "line 6: rtt_ms = 9: the key stands there twice"),
+        (&format!("{PATH}{FLOW}ecn = true\n"), "flow.ecn = true: must be text in quotes"),
         (FLOW, "[path] is missing"),
         (PATH, "[[flow]] is missing"),
         ("[path]\nrate_mbps = 50\n[[flow]]\nobject_bdp = 1\n", "path.rtt_ms is missing: say rtt_ms = 600"),

@@ -35,7 +35,7 @@ pub fn must(reason: &str) -> String {
         Some("f64") => "must be a number".into(),
         Some("u32" | "u64" | "usize") => "must be a whole number, not negative".into(),
         Some("a boolean") => "must be true or false".into(),
-        Some("a string") => "must be text in quotes".into(),
+        Some("a string" | "string only") => "must be text in quotes".into(),
         _ => reason.to_owned(),
     }
 }
