@@ -2,7 +2,9 @@
 //!
 //! The safe retreat answers its marks, also those on packets that were sent
 //! since and stood behind the jump: to answer these, too, would end slow start
-//! at a window far below what the path has carried.
+//! at a window far below what the path has carried. Congestion is answered once
+//! in a recovery period (RFC 9002, 7.3.2); that of a retreat lasts until what
+//! was sent before it is acknowledged.
 
 use std::time::Instant;
 
