@@ -62,7 +62,7 @@ pub struct Cli {
     #[arg(long, value_name = "F", requires = "cert")]
     pub key: Option<PathBuf>,
 
-    /// Header field of the request; may be repeated
+    /// Header field of the request; may be repeated, up to 10,000 bytes in all
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub header: Vec<HeaderField>,
 
@@ -172,8 +172,19 @@ pub fn parse(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Res
                     -o out";
         return Err(Stop::Usage(both.to_owned()));
     }
+    let bytes: usize = cli.header.iter().map(HeaderField::bytes).sum();
+    if bytes > HEADER_BYTES_MAX {
+        return Err(Stop::Usage(format!(
+            "--header: {bytes} bytes in all; write at most {HEADER_BYTES_MAX}, which the first window \
+             of a connection holds"
+        )));
+    }
     Ok(cli)
 }
+
+/// The largest header fields: a header section is sent at once, and an initial window of ten packets
+/// has to hold it (RFC 9002, 7.2).
+const HEADER_BYTES_MAX: usize = 10_000;
 
 fn groups(text: &str) -> Result<String, String> {
     let tls = SslContextBuilder::new(SslMethod::tls());
@@ -237,6 +248,14 @@ mod tests {
         assert_eq!(cli.ecn, EcnMode::Off);
         assert_eq!(cli.cert.as_deref(), Some("c.pem".as_ref()));
         assert_eq!(cli.key.as_deref(), Some("k.pem".as_ref()));
+    }
+
+    #[test]
+    fn header_fields_fit_into_a_window() {
+        let line = format!("edge-client https://h/ -H y:z -H x:{}", "a".repeat(9_997));
+        assert!(parse_words(&line).is_ok());
+        let Err(Stop::Usage(error)) = parse_words(&format!("{line}a")) else { panic!("too long") };
+        assert!(error.contains("10001 bytes"), "{error}");
     }
 
     #[test]

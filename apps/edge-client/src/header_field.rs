@@ -24,6 +24,11 @@ pub struct HeaderField {
 }
 
 impl HeaderField {
+    /// Returns the size of the name and the value.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.value.len()
+    }
+
     /// Replaces the fields of this name, or adds it.
     pub fn set_in(fields: &[Self], list: &mut Vec<h3::Header>) {
         use h3::NameValue;
