@@ -170,6 +170,17 @@ fn marks_are_not_undone() {
     }
 }
 
+/// Returns a sender with a saved capacity of 300 packets.
+fn resumed(
+    mut config: Config, start: fn(&Config) -> MarkedSender,
+) -> MarkedSender {
+    let resume = CarefulResumeConfig::default();
+    config.set_careful_resume(resume).unwrap();
+    let mut sender = start(&config);
+    assert!(sender.0.careful_resume_from(300));
+    sender
+}
+
 /// Vector 9 of RFC 9959: a mark acts as a loss in each phase.
 #[rstest]
 fn mark_ends_a_jump(
@@ -177,11 +188,7 @@ fn mark_ends_a_jump(
     #[values(Phase::Reconnaissance, Phase::Unvalidated, Phase::Validating)]
     phase: Phase,
 ) {
-    let mut config = config(cc);
-    let resume = CarefulResumeConfig::default();
-    config.set_careful_resume(resume).unwrap();
-    let mut sender = MarkedSender::new(&config);
-    assert!(sender.0.careful_resume_from(300));
+    let mut sender = resumed(config(cc), MarkedSender::new);
 
     let initial = sender.fill();
     sender.0.wait(RTT);
@@ -215,11 +222,7 @@ fn mark_ends_a_jump(
 fn marks_of_the_queue_behind_a_jump_are_part_of_the_retreat(
     #[values(Reno, CUBIC, Bbr2Gcongestion)] cc: CongestionControlAlgorithm,
 ) {
-    let mut config = config(cc);
-    let resume = CarefulResumeConfig::default();
-    config.set_careful_resume(resume).unwrap();
-    let mut sender = MarkedSender::new(&config);
-    assert!(sender.0.careful_resume_from(300));
+    let mut sender = resumed(config(cc), MarkedSender::new);
     let initial = sender.fill();
     sender.0.wait(RTT);
     sender.ack(initial, 0);
@@ -399,11 +402,7 @@ fn l4s_flow_paces_its_initial_window() {
 #[case(Reno)]
 #[case(CUBIC)]
 fn l4s_mark_ends_a_jump(#[case] cc: CongestionControlAlgorithm) {
-    let mut config = l4s_config(cc);
-    let resume = CarefulResumeConfig::default();
-    config.set_careful_resume(resume).unwrap();
-    let mut sender = MarkedSender::of_l4s(&config);
-    assert!(sender.0.careful_resume_from(300));
+    let mut sender = resumed(l4s_config(cc), MarkedSender::of_l4s);
 
     let initial = sender.fill();
     sender.0.wait(RTT);
