@@ -20,7 +20,7 @@ pub(super) struct Jump {
     /// The last packet sent in the unvalidated phase.
     pub(super) last_unvalidated: Option<u64>,
 
-    /// The last packet sent in any phase.
+    /// The last packet sent, also before the jump, but not in a retreat.
     pub(super) largest_sent: u64,
 }
 

@@ -141,7 +141,7 @@ fn rule_is_broken_by_what_it_forbids() {
         move |o: &mut Outcome| o.flows.iter_mut().for_each(|flow| flow.ttlb_ms *= times)
     };
 
-    let rules: [RuleBreak; 65] = [
+    let rules: [RuleBreak; 66] = [
         ("fluid bound", &["dynamics", "steady", "cubic", "slow-start"], &slow_down(0.99)),
         ("CUBIC: at least 3 RTTs", &["objects", "GEO", "Number(20)", CAREFUL], &delay(2.9)),
         ("CUBIC, GEO, 3.75 MB: at most 0.64", &["paths", "GEO-3.75MB", CAREFUL], &slow_down(1.5)),
@@ -201,6 +201,7 @@ fn rule_is_broken_by_what_it_forbids() {
         ("ecn: every jump that the step", &["step-refused", "\"on\"", CAREFUL], &|o| {
             o.flows[0].phases.clear();
         }),
+        ("ecn: a marked jump", &["codel-refused", "\"on\"", CAREFUL], &slow_down(2.0)),
         ("ecn: marks cost at most", &["bleached", "\"on\"", CAREFUL], &slow_down(1.01)),
         ("ecn-neighbours: background", &["ecn-neighbours", "one-marks", CAREFUL], &lose_more),
         ("dual-queue: a flow of L4S has at most", &["share-200M-20ms"], &share(2.1)),
