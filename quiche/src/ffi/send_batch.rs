@@ -23,3 +23,8 @@ pub extern "C" fn quiche_conn_send_batch(
         Err(e) => e.to_c(),
     }
 }
+
+#[no_mangle]
+pub extern "C" fn quiche_config_set_bbr2_batches(config: &mut Config, v: bool) {
+    config.set_bbr2_batches(v);
+}

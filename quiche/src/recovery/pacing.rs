@@ -22,6 +22,15 @@ const BATCHES_PER_SECOND: u64 = 1000;
 /// Divisor of the RTT that limits catching up in normal operation.
 const CATCH_UP_RTT_DIVISOR: u32 = 8;
 
+/// Returns the size of a batch at a rate in bytes per second: two packets at
+/// least.
+pub(crate) fn batch_bytes(rate: u64, max_datagram_size: usize) -> usize {
+    usize::try_from(rate / BATCHES_PER_SECOND)
+        .unwrap_or(usize::MAX)
+        .min(MAX_BATCH)
+        .max(2 * max_datagram_size)
+}
+
 /// Rate and granularity of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -42,14 +51,10 @@ impl Pace {
     ) -> Self {
         let rate = (window as f64 * gain / rtt.as_secs_f64().max(1e-6)) as u64;
         let rate = rate.max(1);
-        let batch = usize::try_from(rate / BATCHES_PER_SECOND)
-            .unwrap_or(usize::MAX)
-            .min(MAX_BATCH)
-            .max(2 * max_datagram_size);
 
         Pace {
             rate,
-            batch,
+            batch: batch_bytes(rate, max_datagram_size),
             catch_up: rtt / CATCH_UP_RTT_DIVISOR,
         }
     }

@@ -78,6 +78,7 @@ cases! {
     sender_knows_what_it_keeps,
     receiver_knows_what_it_keeps,
     packets_of_a_batch_have_one_size,
+    packets_of_bbr2_are_released_in_batches,
     streams_share_a_packet_as_an_option,
     datagrams_are_marked_as_an_option,
     rest_of_window_waits_for_full_packet,

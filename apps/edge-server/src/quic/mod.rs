@@ -120,6 +120,7 @@ impl Transport {
         quic.set_coalesce_streams(true);
         quic.set_cc_algorithm(controllers.default_or(cli.controller_of(listener)).into());
         quic.set_custom_bbr_params(quiche::bbr2_params());
+        quic.set_bbr2_batches(true);
         quic.set_slow_start_exit(cli.slow_start_exit).context("cannot set --slow-start-exit")?;
         quic.set_ecn(cli.ecn());
         let pmtud = cli.pmtud == OnOff::On;

@@ -196,6 +196,35 @@ void packets_of_a_batch_have_one_size(struct environment *env) {
     free_pair(&pair);
 }
 
+// Returns the packets of BBR2 that leave together after the unpaced ones.
+static ssize_t packets_released_together(struct environment *env, bool batches) {
+    quiche_config *config = new_config(env, QUICHE_CC_BBR2_GCONGESTION);
+    static uint8_t batch[65536];
+    quiche_send_info info;
+    struct pair pair;
+    size_t packet_len = 1;
+    ssize_t len;
+
+    quiche_config_set_initial_congestion_window_packets(config, 1000);
+    quiche_config_set_bbr2_batches(config, batches);
+    pair = connected(config);
+    write_stream(pair.client, 0, 100000);
+    do {
+        len = quiche_conn_send_batch(pair.client, batch, sizeof(batch), 16, &packet_len, &info);
+        CHECK(len > 0);
+    } while (quiche_conn_next_release_as_nanos(pair.client) == 0);
+    pass(env, quiche_conn_next_release_as_nanos(pair.client));
+    len = quiche_conn_send_batch(pair.client, batch, sizeof(batch), 16, &packet_len, &info);
+    free_pair(&pair);
+
+    return len / (ssize_t)packet_len;
+}
+
+void packets_of_bbr2_are_released_in_batches(struct environment *env) {
+    CHECK(packets_released_together(env, false) == 1);
+    CHECK(packets_released_together(env, true) > 1);
+}
+
 static const quiche_h3_header REQUEST[] = {
     {(uint8_t *)":method", 7, (uint8_t *)"GET", 3},
     {(uint8_t *)":scheme", 7, (uint8_t *)"https", 5},

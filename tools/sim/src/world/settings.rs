@@ -141,6 +141,7 @@ fn server_config() -> anyhow::Result<quiche::Config> {
     config.set_spurious_loss_evidence(true);
     config.set_hystart_samples_per_ack(true);
     config.set_custom_bbr_params(quiche::bbr2_params());
+    config.set_bbr2_batches(true);
     config.set_max_send_udp_payload_size(PACKET_BYTES_MAX);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
