@@ -252,6 +252,18 @@ impl ClaimLifecycle {
         [record, release]
     }
 
+    /// Forgets what this connection recorded: its client acknowledged what it had not received.
+    /// The parameters that it used are others', and stay.
+    pub fn on_violation(&mut self) -> Option<Action> {
+        self.suppressed = true;
+        let recorded = self.recorded?;
+        let token = match self.release() {
+            Some(Action::Release(token)) => token,
+            _ => ClaimToken::random(),
+        };
+        Some(Action::Forget { token, used: recorded.observed })
+    }
+
     fn release(&mut self) -> Option<Action> {
         match std::mem::replace(&mut self.claim, ClaimState::Ended) {
             ClaimState::Held { token, .. }
@@ -431,6 +443,41 @@ mod tests {
 
         let forget = Action::Forget { token: TOKEN, used: observed };
         assert_eq!(lifecycle.on_outcome(ResumeOutcome::Retreat, None, now), [Some(forget), None]);
+    }
+
+    // RFC 9000, 21.4.
+    #[test]
+    fn violation_forgets_what_the_connection_made_known() {
+        let release = Some(Action::Release(TOKEN));
+        let observed = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let recorded = Some(PathState { observed, ..state(900) });
+        let forget = Some(Action::Forget { token: TOKEN, used: observed });
+
+        let (mut lifecycle, now) = holding();
+        assert_eq!(lifecycle.on_violation(), None);
+        assert_eq!(lifecycle.on_close(Some(state(950)), now), [None, release]);
+
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_observation(recorded, now);
+        assert_eq!(lifecycle.on_violation(), forget);
+        assert_eq!(lifecycle.on_close(Some(state(950)), now), NOTHING);
+
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_jump();
+        assert_eq!(lifecycle.on_violation(), None);
+        assert_eq!(lifecycle.on_close(Some(state(950)), now), NOTHING);
+
+        let (mut lifecycle, now) = lingering();
+        lifecycle.on_observation(recorded, now);
+        assert_eq!(lifecycle.on_violation(), forget);
+
+        let now = quiche::clock::now();
+        let mut lifecycle = ClaimLifecycle::new(now);
+        assert_eq!(lifecycle.on_violation(), None);
+        let mut lifecycle = ClaimLifecycle::new(now);
+        lifecycle.on_observation(recorded, now);
+        let forgotten = lifecycle.on_violation();
+        assert!(matches!(forgotten, Some(Action::Forget { used, .. }) if used == observed));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use quiche::path_state::Claim;
 use quiche::path_state::PathState;
 use quiche::path_state::LINGER;
 use quiche::ActivePath;
+use quiche::WireErrorCode;
 
 use crate::connection::Connection;
 use crate::h3::Session;
@@ -205,9 +206,14 @@ impl Connection {
         may_record.then(|| self.quic.path_state()).flatten()
     }
 
-    /// Records the last observation, and releases the claim.
+    /// Records the last observation, and releases the claim. What a client made known that
+    /// broke the protocol is forgotten.
     pub(super) fn end_claim(&mut self, store: &StoreClient, now: Instant) {
         let observed = self.observed();
+        if is_violation(self.quic.local_error()) {
+            let action = self.claim_lifecycle.on_violation();
+            self.perform(action, store);
+        }
         for action in self.claim_lifecycle.on_close(observed, now) {
             self.perform(action, store);
         }
@@ -271,11 +277,17 @@ fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
     error.is_some_and(|error| !error.is_app)
 }
 
+/// Returns whether the client acknowledged what it had not received, or broke the protocol as
+/// badly.
+fn is_violation(error: Option<&quiche::ConnectionError>) -> bool {
+    let code = WireErrorCode::ProtocolViolation as u64;
+    error.is_some_and(|error| !error.is_app && error.error_code == code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use quiche::h3;
-    use quiche::WireErrorCode;
 
     #[test]
     fn transport_error_is_a_fault_and_no_other_close_is() {
@@ -283,6 +295,13 @@ mod tests {
             |is_app, error_code| quiche::ConnectionError { is_app, error_code, reason: Vec::new() };
         assert!(!is_fault(None));
         assert!(!is_fault(Some(&error(true, h3::WireErrorCode::NoError as u64))));
-        assert!(is_fault(Some(&error(false, WireErrorCode::ProtocolViolation as u64))));
+        for (code, violates) in
+            [(WireErrorCode::ProtocolViolation, true), (WireErrorCode::InternalError, false)]
+        {
+            let error = error(false, code as u64);
+            assert!(is_fault(Some(&error)));
+            assert_eq!(is_violation(Some(&error)), violates);
+        }
+        assert!(!is_violation(Some(&error(true, WireErrorCode::ProtocolViolation as u64))));
     }
 }

@@ -558,6 +558,19 @@ fn forged_acknowledgements_end_their_connection() {
     }
 }
 
+// What it made the server believe before it was found out is not its neighbours' to jump onto.
+#[test]
+fn forged_acknowledgements_void_what_their_connection_recorded() {
+    let subnet = Subnet::new();
+    let mut forger = subnet.server.client().over(&path()).connect();
+    forger.request("GET", "/bytes/50000000");
+    subnet.lab.advance(Duration::from_secs(3));
+    subnet.saved();
+    assert_eq!(forger.acknowledge_ahead(5), PROTOCOL_VIOLATION);
+    subnet.server.wait_for_metric("path_store_forgets_total", |forgets| forgets == 1);
+    assert_eq!(subnet.lab.held(), None);
+}
+
 // RFC 9959, 3.2: an RTT of less than half the saved one is another path.
 #[test]
 fn delayed_acknowledgements_cost_one_jump_alone() {

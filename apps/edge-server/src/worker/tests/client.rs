@@ -373,7 +373,8 @@ impl Client {
     pub fn acknowledge_ahead(&mut self, ahead: u32) -> u64 {
         self.server.lab().settle();
         self.with(|client| {
-            let forger = Forger::new(&client.keys, &client.quic.destination_id());
+            let sent = client.quic.stats().sent as u64;
+            let forger = Forger::new(&client.keys, &client.quic.destination_id(), sent);
             client.forger = Some((forger, ahead));
             client.mute = true;
         });

@@ -19,9 +19,9 @@ const NUMBER_BYTES: usize = 4;
 
 const ACK_FRAME: u8 = 0x02;
 
-/// Far enough ahead of the packets that the client has sent, and not so far that
-/// the server takes those for old ones.
-const FIRST_NUMBER: u64 = 64;
+/// So many numbers are ahead of the packets that the client has sent: enough, and not so many
+/// that the server takes those for old ones.
+const NUMBERS_AHEAD: u64 = 64;
 
 /// The secrets that a connection tells.
 #[derive(Clone, Default)]
@@ -57,9 +57,9 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// For a connection whose server has chosen this ID, and AES-128-GCM, which
-    /// BoringSSL prefers on every processor that has instructions for it.
-    pub fn new(keys: &KeyLog, destination: &[u8]) -> Self {
+    /// For a connection whose server has chosen this ID, whose client has sent so many packets,
+    /// and AES-128-GCM, which BoringSSL prefers on every processor that has instructions for it.
+    pub fn new(keys: &KeyLog, destination: &[u8], sent_packets: u64) -> Self {
         let secret = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &keys.client_secret());
         let (mut key, mut iv, mut header_key) = ([0; 16], [0; 12], [0; 16]);
         expand(&secret, "quic key", &mut key);
@@ -72,7 +72,7 @@ impl Forger {
             iv,
             header_key: HeaderProtectionKey::new(&aead::quic::AES_128, &header_key).unwrap(),
             destination: destination.to_vec(),
-            next_number: FIRST_NUMBER,
+            next_number: sent_packets + NUMBERS_AHEAD,
         }
     }
 
