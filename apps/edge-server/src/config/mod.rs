@@ -613,6 +613,24 @@ impl Cli {
                  compare; leave out one of them, or switch jumps off with --resume-share 0"
             );
         }
+        if self.cc == CongestionController::Bbr2 {
+            self.warn_of_what_bbr2_ignores();
+        }
+    }
+
+    fn warn_of_what_bbr2_ignores(&self) {
+        let exit = self.slow_start_exit;
+        let ignored = [
+            (exit != SlowStartExit::Queue, "--slow-start-exit", exit.name()),
+            (self.ecn == EcnMode::L4s, "--ecn", "l4s"),
+            (self.ecn_backoff == EcnBackoff::Alternative, "--ecn-backoff", "alternative"),
+        ];
+        for (_, option, value) in ignored.into_iter().filter(|(is_set, ..)| *is_set) {
+            warn!(
+                "--cc bbr2 ignores {option} {value}, which is for cubic and reno: leave it out, or choose \
+                 one of them"
+            );
+        }
     }
 }
 

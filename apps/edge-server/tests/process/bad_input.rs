@@ -423,6 +423,16 @@ fn options_without_effect_are_warned_of() {
         (["--header-bytes-max", "1048576", "--requests-memory-max", "3145728"], None),
         (["--state", "both", "--resume", "on"], Some("--state without --secrets")),
         (["--state", "store", "--resume", "on"], None),
+        (
+            ["--cc", "bbr2", "--slow-start-exit", "rapid"],
+            Some("--cc bbr2 ignores --slow-start-exit rapid"),
+        ),
+        (["--cc", "bbr2", "--ecn", "l4s"], Some("--cc bbr2 ignores --ecn l4s")),
+        (
+            ["--cc", "bbr2", "--ecn-backoff", "alternative"],
+            Some("--cc bbr2 ignores --ecn-backoff alternative"),
+        ),
+        (["--cc", "bbr2", "--ecn", "on"], None),
     ] {
         let output = server_command(&[&start[..], &options].concat()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
