@@ -190,8 +190,10 @@ pub fn check_writers(path: &Path, remedy: &str) -> Result<u32, String> {
     }
 }
 
-/// Returns the lines that are neither empty nor begin with #, with their numbers.
+/// Returns the lines that are neither empty nor begin with #, with their numbers. Editors of some
+/// systems put a byte order mark before the first.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.trim_start_matches('\u{feff}');
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }

@@ -78,7 +78,7 @@ impl FromStr for Secrets {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut secrets: Vec<Secret> = Vec::new();
-        let mut numbers: Vec<usize> = Vec::new();
+        let mut keys: Vec<(usize, [u8; KEY_BYTES])> = Vec::new();
         for (number, line) in key_file::lines(text) {
             let key = key_file::parse_key(line).ok_or_else(|| {
                 format!(
@@ -89,14 +89,17 @@ impl FromStr for Secrets {
             })?;
             let secret = Secret::new(&key);
             if let Some(same) = secrets.iter().position(|other| other.name == secret.name) {
-                return Err(format!(
-                    "lines {} and {number} have secrets of the same one-byte name; replace the newer \
-                     one, which is first as a rule, with another random secret",
-                    numbers[same]
-                ));
+                let (earlier, other) = keys[same];
+                return Err(match other == key {
+                    true => format!("lines {earlier} and {number} have the same secret; remove one"),
+                    false => format!(
+                        "lines {earlier} and {number} have secrets of the same one-byte name; replace \
+                         the newer one, which is first as a rule, with another random secret"
+                    ),
+                });
             }
             secrets.push(secret);
-            numbers.push(number);
+            keys.push((number, key));
         }
         if secrets.is_empty() {
             return Err(format!("holds no secret; {}", Self::MAKE));
@@ -286,14 +289,25 @@ pub mod tests {
     }
 
     #[test]
+    fn byte_order_mark_is_no_part_of_a_secret() {
+        let name = |text: &str| text.parse::<Secrets>().unwrap().current().name();
+        assert_eq!(name(&format!("\u{feff}{ONE}\r\n")), name(ONE));
+    }
+
+    #[test]
     fn invalid_secrets_error_hides_text() {
         let twice = format!("{ONE}\n{ONE}");
+        let name = |key: &String| key.parse::<Secrets>().unwrap().current().name();
+        let mut keys = (0..).map(|number| format!("{number:064x}"));
+        let namesake = keys.find(|key| name(key) == name(&ONE.to_owned())).unwrap();
+        let alike = format!("{ONE}\n{namesake}");
         for (text, expected) in [
             ("", "holds no secret"),
             ("# nothing\n", "holds no secret"),
             ("\nhunter2\n", "line 2"),
             (&ONE[1..], "line 1"),
-            (&twice, "lines 1 and 2"),
+            (&twice, "lines 1 and 2 have the same secret; remove one"),
+            (&alike, "lines 1 and 2 have secrets of the same one-byte name"),
         ] {
             let error = text.parse::<Secrets>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -73,7 +73,10 @@ fn packets_of_a_millisecond_leave_together() {
     let batches = sender.send(400, MDS);
     let batch = (sender.now - start) / batches.len() as u32;
 
-    assert!(batches[1..batches.len() - 1].iter().all(|n| *n > 20), "{batches:?}");
+    assert!(
+        batches[1..batches.len() - 1].iter().all(|n| *n > 20),
+        "{batches:?}"
+    );
     assert!(batch > MS * 9 / 10 && batch < MS * 11 / 10, "{batch:?}");
 }
 
@@ -87,7 +90,10 @@ fn each_packet_has_its_time_without_batches() {
 #[test]
 fn batches_keep_the_rate() {
     let (alone, together) = (time(false, 4000), time(true, 4000));
-    assert!(together.abs_diff(alone) <= 2 * MS, "{together:?}, {alone:?}");
+    assert!(
+        together.abs_diff(alone) <= 2 * MS,
+        "{together:?}, {alone:?}"
+    );
 }
 
 // Bytes are what a batch has, however small its first packet is.
