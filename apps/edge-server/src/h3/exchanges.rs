@@ -43,6 +43,7 @@ struct Exchange {
 
     /// Client whose address a trusted proxy has told.
     client: Option<IpAddr>,
+    is_early: bool,
     started: (Instant, SystemTime),
 
     /// Absent until there is a response.
@@ -75,6 +76,7 @@ impl Exchanges {
         let exchange = Exchange {
             summary,
             client: None,
+            is_early: false,
             started,
             status: None,
             user: None,
@@ -107,6 +109,13 @@ impl Exchanges {
     pub fn on_client(&mut self, stream: u64, client: IpAddr) {
         if let Some(exchange) = self.under_way.get_mut(&stream) {
             exchange.client = Some(client);
+        }
+    }
+
+    /// Notes that a request came in early data.
+    pub fn on_early(&mut self, stream: u64) {
+        if let Some(exchange) = self.under_way.get_mut(&stream) {
+            exchange.is_early = true;
         }
     }
 
@@ -218,14 +227,25 @@ impl Exchanges {
     fn finish(&mut self, stream: u64, complete: bool, now: Instant) {
         let Some(exchange) = self.under_way.remove(&stream) else { return };
         self.kept_bytes -= exchange.kept_bytes();
-        let Exchange { summary, client, started, status, user, cache, origin, first_byte, bytes } =
-            exchange;
+        let Exchange {
+            summary,
+            client,
+            is_early,
+            started,
+            status,
+            user,
+            cache,
+            origin,
+            first_byte,
+            bytes,
+        } = exchange;
         let (instant, started) = started;
         let duration = now.saturating_duration_since(instant);
         self.finished.push(FinishedRequest {
             protocol: Protocol::Http3,
             summary,
             client,
+            is_early,
             user,
             cache,
             origin: origin.and_then(|report| report.times()).map(Box::new),

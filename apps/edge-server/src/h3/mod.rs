@@ -410,7 +410,11 @@ impl Session {
     ) {
         let virtual_host = context.virtual_hosts.find(request.host);
         // Until the handshake is complete, requests may be replayed.
-        let is_early = !quic.is_established() || request.was_early();
+        let is_early_data = !quic.is_established();
+        if is_early_data {
+            self.exchanges.on_early(stream);
+        }
+        let is_early = is_early_data || request.was_early();
         let files_max = context.limits.open_files();
         let proxies = &context.virtual_hosts.trusted_proxies;
         let told = proxies.client_of(request, || client_addresses(quic));

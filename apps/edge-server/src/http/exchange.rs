@@ -41,6 +41,9 @@ pub struct FinishedRequest {
     /// Client whose address a trusted proxy has told.
     pub client: Option<IpAddr>,
 
+    /// Whether it came in early data.
+    pub is_early: bool,
+
     /// User whose password the request had, if it needed one.
     pub user: Option<Box<str>>,
 
@@ -74,6 +77,7 @@ pub mod tests {
             protocol: Protocol::Http3,
             summary: RequestSummary::default(),
             client: None,
+            is_early: false,
             user: None,
             cache: None,
             origin: None,

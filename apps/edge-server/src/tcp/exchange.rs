@@ -173,6 +173,7 @@ impl Drop for TcpExchange {
             protocol: *protocol,
             summary: std::mem::take(summary),
             client: self.client,
+            is_early: false,
             user: self.user.take(),
             cache: self.cache,
             origin: self.origin.take().and_then(|report| report.times()).map(Box::new),

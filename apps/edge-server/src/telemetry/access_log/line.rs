@@ -44,6 +44,7 @@ impl LogLine<'_> {
             protocol,
             summary,
             client,
+            is_early,
             user,
             cache,
             origin,
@@ -67,6 +68,9 @@ impl LogLine<'_> {
         }
         user.iter().for_each(|name| line.string(key!("user"), name));
         line.name(key!("protocol"), Some(protocol.name()));
+        if *is_early {
+            line.value(key!("early_data"), true);
+        }
         let is_plain = is_plain(summary.whole());
         line.text(key!("method"), Some(summary.method()), is_plain);
         line.text(key!("host"), Some(summary.host()), is_plain);
@@ -218,6 +222,7 @@ mod tests {
             protocol: Protocol::Http3,
             summary,
             client: None,
+            is_early: false,
             user: None,
             cache: None,
             origin: None,

@@ -159,6 +159,9 @@ fn resumed_session_and_early_data_have_the_controller_of_the_host() {
             assert!(line["resume"]["jump_bytes"].is_number(), "{line}");
             assert_eq!(line["resume"]["source"], "token", "{line}");
         }
+        let told =
+            [&late, &early].map(|(line, _)| line.get("early_data").is_some_and(|v| v == true));
+        assert_eq!(told, [false, true]);
         assert!(early.1 < late.1, "{name}: {early:?} {late:?}");
     }
 }
