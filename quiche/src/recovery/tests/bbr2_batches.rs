@@ -9,13 +9,13 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A sender whose window has room, without an RTT sample, at a rate of the window
 /// an RTT and more.
-struct Sender {
+struct BatchedSender {
     recovery: Recovery,
     next: u64,
     now: Instant,
 }
 
-impl Sender {
+impl BatchedSender {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn new(window_packets: usize, has_batches: bool) -> Self {
         let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
@@ -24,7 +24,7 @@ impl Sender {
         config.set_initial_rtt(RTT);
         config.set_bbr2_batches(has_batches);
 
-        Sender {
+        BatchedSender {
             recovery: Recovery::new(&config),
             next: 0,
             now: Instant::now(),
@@ -58,7 +58,7 @@ impl Sender {
 
 /// Returns how long so many packets take.
 fn time(has_batches: bool, packets: u64) -> Duration {
-    let mut sender = Sender::new(10_000, has_batches);
+    let mut sender = BatchedSender::new(10_000, has_batches);
     sender.send(20, MDS);
     let start = sender.now;
     sender.send(packets, MDS);
@@ -67,7 +67,7 @@ fn time(has_batches: bool, packets: u64) -> Duration {
 
 #[test]
 fn packets_of_a_millisecond_leave_together() {
-    let mut sender = Sender::new(500, true);
+    let mut sender = BatchedSender::new(500, true);
     sender.send(20, MDS);
     let start = sender.now;
     let batches = sender.send(400, MDS);
@@ -82,7 +82,7 @@ fn packets_of_a_millisecond_leave_together() {
 
 #[test]
 fn each_packet_has_its_time_without_batches() {
-    let mut sender = Sender::new(1000, false);
+    let mut sender = BatchedSender::new(1000, false);
     sender.send(20, MDS);
     assert_eq!(sender.send(400, MDS).iter().max(), Some(&1));
 }
@@ -99,7 +99,7 @@ fn batches_keep_the_rate() {
 // Bytes are what a batch has, however small its first packet is.
 #[test]
 fn small_packet_begins_no_larger_batch() {
-    let mut sender = Sender::new(1000, true);
+    let mut sender = BatchedSender::new(1000, true);
     sender.send(20, MDS);
     let full = sender.send(400, MDS).into_iter().max().unwrap();
     sender.send(1, 40);
@@ -110,7 +110,7 @@ fn small_packet_begins_no_larger_batch() {
 #[test]
 fn batch_is_at_most_64_kib_and_a_quarter_of_the_window() {
     let largest = |window| {
-        let mut sender = Sender::new(window, true);
+        let mut sender = BatchedSender::new(window, true);
         sender.send(window as u64 / 5, MDS);
         let sent = sender.send(window as u64 / 2, MDS);
         sent.into_iter().skip(1).max().unwrap()
