@@ -35,8 +35,8 @@ ssize_t quiche_conn_send_batch(quiche_conn *conn, uint8_t *out, size_t out_len,
                                size_t packets_max, size_t *out_packet_len,
                                quiche_send_info *out_info);
 
-// Configures whether the packets of BBR2 are released in batches of a
-// millisecond, instead of one at a time (off by default).
+// Configures whether the packets of BBR2 are released in batches of
+// half a millisecond, instead of one at a time (off by default).
 void quiche_config_set_bbr2_batches(quiche_config *config, bool v);
 
 // Sends a response with its whole body, which is copied, or nothing. The peer
