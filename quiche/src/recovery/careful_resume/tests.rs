@@ -1050,6 +1050,18 @@ fn observation_worth_saving_is_offered(
             assert!(state.limited && !state.validated);
         }
     }
+
+    let mut sender = Sender::new(cc);
+    let mut filled = 0;
+    for _ in 0..6 {
+        let from = sender.next;
+        filled = sender.fill();
+        sender.wait(RTT);
+        sender.ack(from..sender.next);
+    }
+    assert_eq!(sender.phase(), Normal);
+    let saved = sender.recovery.path_state(sender.now).unwrap().saved_cwnd;
+    assert_eq!(saved as usize / MDS, filled);
 }
 
 /// E1: neither during the retreat nor after it, whatever is observed.
