@@ -7,7 +7,7 @@ const HTTP: &str = "../../quiche/src/h3/mod.rs";
 const RECOVERY: &str = "../../quiche/src/recovery/mod.rs";
 
 /// The hook, and the line by which its patch is known.
-const HOOKS: [(&str, &str, &str); 17] = [
+const HOOKS: [(&str, &str, &str); 18] = [
     ("clock", LIB, "pub mod clock;"),
     ("path_state", LIB, "pub use crate::recovery::path_state;"),
     ("careful_resume", LIB, "pub use crate::recovery::careful_resume;"),
@@ -22,6 +22,7 @@ const HOOKS: [(&str, &str, &str); 17] = [
     ("response_fast_path", HTTP, "mod response_fast_path;"),
     ("spurious_loss", LIB, "pub fn set_spurious_loss_evidence("),
     ("hystart_samples", LIB, "pub fn set_hystart_samples_per_ack("),
+    ("bbr2_batches", LIB, "bbr2_batches: bool,"),
     ("pmtud_start_after", LIB, "pub fn set_pmtud_start_after("),
     ("ecn", LIB, "pub mod ecn;"),
     ("initial_rtt", RECOVERY, "mod initial_rtt;"),

@@ -42,6 +42,10 @@ pub trait ConfigStandIns {
     #[cfg(not(hook = "hystart_samples"))]
     fn set_hystart_samples_per_ack(&mut self, _on: bool) {}
 
+    /// Each packet of BBR2 has a release time of its own.
+    #[cfg(not(hook = "bbr2_batches"))]
+    fn set_bbr2_batches(&mut self, _on: bool) {}
+
     /// Nothing is marked.
     #[cfg(not(hook = "ecn"))]
     fn set_ecn(&mut self, _ecn: Option<EcnConfig>) {}
