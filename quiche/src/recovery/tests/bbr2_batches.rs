@@ -16,12 +16,16 @@ struct BatchedSender {
 }
 
 impl BatchedSender {
-    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     fn new(window_packets: usize, has_batches: bool) -> Self {
+        Self::over(RTT, window_packets, has_batches)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn over(rtt: Duration, window_packets: usize, has_batches: bool) -> Self {
         let mut config = Config::new(crate::PROTOCOL_VERSION).unwrap();
         config.set_cc_algorithm_name("bbr2_gcongestion").unwrap();
         config.set_initial_congestion_window_packets(window_packets);
-        config.set_initial_rtt(RTT);
+        config.set_initial_rtt(rtt);
         config.set_bbr2_batches(has_batches);
 
         BatchedSender {
@@ -109,12 +113,13 @@ fn small_packet_begins_no_larger_batch() {
 
 #[test]
 fn batch_is_at_most_64_kib_and_a_quarter_of_the_window() {
-    let largest = |window| {
-        let mut sender = BatchedSender::new(window, true);
+    let largest = |rtt, window| {
+        let mut sender = BatchedSender::over(rtt, window, true);
         sender.send(window as u64 / 5, MDS);
         let sent = sender.send(window as u64 / 2, MDS);
         sent.into_iter().skip(1).max().unwrap()
     };
-    assert!(largest(10_000) <= 64 * 1024 / MDS + 1);
-    assert!(largest(40) <= 10);
+    assert!(largest(RTT, 10_000) == 64 * 1024 / MDS);
+    // At this rate, half a millisecond is 27 packets.
+    assert!(largest(2 * MS, 40) <= 10);
 }
