@@ -233,7 +233,7 @@ check-long: build test-tokio-quiche conformance-faults sim-faults mutants ## Pla
 bench-store: setup quiche ## Measure what claims and records cost, by kind and size of the store (40 minutes); ARGS='--entries 1000,100000'
 	cargo bench -p path-store --bench store $(LOCKED) -- $(ARGS)
 
-bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers (6 minutes, after 10 minutes of builds); ARGS='--size 0.1 --rounds 1' is a trial
+bench-server: build ## Compare edge-server's CPU time with other HTTP/3 servers (7 minutes, after 10 minutes of builds); ARGS='--size 0.1 --rounds 1' is a trial
 	@sh scripts/bench-server.sh $(ARGS)
 
 bench-files: build ## Compare what files cost with the same bytes from memory, and with nginx, h2o and Caddy, over HTTP/3 and HTTP/2 (15 minutes); ARGS='--size 0.1 --rounds 1 --files 10000' is a trial
