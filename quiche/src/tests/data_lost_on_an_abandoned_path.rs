@@ -81,6 +81,12 @@ impl MigratingDownload {
 fn window_lost_on_the_old_path_is_sent_again(
     #[values("reno", "cubic")] cc: &str, #[values(0, 2)] rounds: usize,
 ) {
+    assert_sent_again(cc, rounds);
+}
+
+/// Loses a window on the path that the client leaves after some rounds, and
+/// asserts that it arrives on the next one.
+pub(super) fn assert_sent_again(cc: &str, rounds: usize) {
     let mut download = MigratingDownload::new(cc);
     for _ in 0..rounds {
         download.exchange(false);

@@ -235,6 +235,11 @@ fn moves() -> Vec<Scenario> {
             s.load = upload(1_500_000);
             s.actions = vec![(200, Action::Rebind)];
         }),
+        of("bbr2_gcongestion-nat-rebinding", |s| {
+            s.transport.controller = BBR2;
+            s.load = download(1_500_000);
+            s.actions = vec![(200, Action::Rebind)];
+        }),
         of("nat-rebinding-five-times", |s| {
             s.load = download(3_000_000);
             s.actions = (1..6).map(|n| (n * 150, Action::Rebind)).collect();

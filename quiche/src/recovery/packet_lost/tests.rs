@@ -164,9 +164,11 @@ fn a_lost_probe_of_the_mtu_is_marked(
     assert_eq!(lost[0].1["is_mtu_probe_packet"], true);
 }
 
-#[test]
-fn packets_given_up_with_their_path_have_no_trigger() {
-    let mut sender = LoggedSender::new("cubic", true);
+#[rstest]
+fn packets_given_up_with_their_path_have_no_trigger(
+    #[values("cubic", "bbr2_gcongestion")] cc: &str,
+) {
+    let mut sender = LoggedSender::new(cc, true);
     sender.send_all(0..3, EPOCH);
     sender.now += RTT;
     sender.ack(0..1, EPOCH);
