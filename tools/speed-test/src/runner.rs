@@ -5,6 +5,7 @@
 //! parameters from disk.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -142,8 +143,19 @@ impl Scratch {
         self.session.path().join("secrets")
     }
 
-    fn session(&self) -> PathBuf {
-        self.session.path().join("session")
+    /// Returns the file of the client's token and session: of a first connection none yet, of
+    /// others what the first got.
+    fn session(&self, mode: Mode) -> anyhow::Result<PathBuf> {
+        let [first, copy] = ["first", "copy"].map(|name| self.session.path().join(name));
+        if mode == Mode::First {
+            match fs::remove_file(&first) {
+                Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+                _ => Ok(first),
+            }
+        } else {
+            fs::copy(&first, &copy).map(|_| copy)
+        }
+        .context("cannot keep the client's session")
     }
 
     /// Copies the stores while no server has them open.
@@ -269,7 +281,7 @@ impl Step<'_> {
         command.args([&url, "--json", "--insecure", "--local", CLIENT]);
         command.args(["--connect", &address.to_string()]);
         if plan.early_data && matches!(self.mode, Mode::First | Mode::EarlyData) {
-            command.arg("--early-data").arg("--session").arg(scratch.session());
+            command.arg("--early-data").arg("--session").arg(scratch.session(self.mode)?);
         }
         let limit = Duration::from_millis(20_000 + 10 * self.weight_ms());
         let report = Running::start(&mut command, stop)?.finish(limit)?;
@@ -405,7 +417,7 @@ fn log_folder(plan: &Plan, path: &PathSpec) -> PathBuf {
 /// Removes what an earlier run logged.
 fn remove_folder(folder: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))
         }
         _ => Ok(()),
@@ -469,6 +481,23 @@ mod tests {
         let stores: Vec<PathBuf> = visits.iter().map(|s| scratch.store(s)).collect();
         assert!(stores[0] == stores[2] && stores[2] != stores[3], "{stores:?}");
         assert_ne!(stores[0], scratch.store(&all[0]));
+    }
+
+    // A first connection that is repeated is a first one, and each later client has what that got.
+    #[test]
+    fn sessions_are_those_of_the_first_connection() {
+        let scratch = Scratch::new().expect("folders");
+        let session = |mode| scratch.session(mode).expect("a file");
+        for got in ["disturbed", "repeated"] {
+            let first = session(Mode::First);
+            assert!(!first.exists(), "{got}");
+            fs::write(&first, got).expect("written");
+        }
+        for _ in 0..2 {
+            let later = session(Mode::EarlyData);
+            assert_eq!(fs::read_to_string(&later).expect("read"), "repeated");
+            fs::write(&later, "later").expect("written");
+        }
     }
 
     #[test]
