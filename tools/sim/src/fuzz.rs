@@ -104,6 +104,9 @@ pub fn run(seed: u64, cc: Option<Controller>) -> Result<(), Box<Failed>> {
     let mut scenario = random_scenario(seed);
     for flow in &mut scenario.flows {
         flow.cc = cc.unwrap_or(flow.cc);
+        if flow.cc == Controller::Bbr2 && flow.ecn == FlowEcn::Alternative {
+            flow.ecn = FlowEcn::On;
+        }
     }
     let result = catch_unwind(AssertUnwindSafe(|| world::run(&scenario, seed)));
     let error = match result {
@@ -180,7 +183,7 @@ fn mark(random: &mut Random, path: &mut Path, flows: &mut [Flow]) {
     for flow in flows {
         flow.ecn = match random.whole(0, 4) {
             0 => FlowEcn::Off,
-            1 => FlowEcn::Alternative,
+            1 if flow.cc != Controller::Bbr2 => FlowEcn::Alternative,
             _ => FlowEcn::On,
         };
     }

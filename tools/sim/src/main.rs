@@ -70,6 +70,7 @@ fn stop_after(seconds: Option<u64>) -> impl Fn() -> bool + Sync {
 
 /// Reads and checks the files, and returns what is to be run.
 fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
+    spare_scenarios(args)?;
     let files = if args.all {
         sim::scenario::shipped::all()?
     } else {
@@ -79,6 +80,21 @@ fn plan(args: &RunArgs) -> anyhow::Result<Plan> {
             .collect::<Result<_, _>>()?
     };
     Plan::new(files, args)
+}
+
+/// Fails if results or a page would replace one of the scenario files.
+fn spare_scenarios(args: &RunArgs) -> anyhow::Result<()> {
+    let is_scenario = |written: &Path| {
+        let written = written.canonicalize().ok();
+        let mut scenarios = args.files.iter().map(|file| Path::new(file).canonicalize().ok());
+        written.is_some() && scenarios.any(|scenario| scenario == written)
+    };
+    for (option, written) in [("--out", args.out()), ("--page", args.page.clone())] {
+        if let Some(file) = written.filter(|written| is_scenario(written)) {
+            anyhow::bail!("{} is a scenario file, name another {option}", file.display());
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether every run came to its end.

@@ -234,6 +234,21 @@ fn page_tells_of_failed_runs_and_replaces_no_results() {
     assert!(results.starts_with('{'), "{results}");
 }
 
+#[test]
+fn results_and_pages_replace_no_scenario() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("mine.toml");
+    fs::write(&scenario, "not even read").expect("written");
+    let mine = scenario.display();
+    for (option, others) in [("--out", ""), ("--page", " --out -")] {
+        let result = sim(&format!("run {mine} {option} {mine}{others}"));
+        assert_eq!(result.status.code(), Some(2));
+        let refusal = format!("sim: {mine} is a scenario file, name another {option}\n");
+        assert_eq!(text(&result.stderr), refusal);
+        assert_eq!(fs::read_to_string(&scenario).expect("read"), "not even read");
+    }
+}
+
 /// The other example of docs/experiments.md.
 #[test]
 fn page_of_an_archive_is_downloaded() {

@@ -6,7 +6,9 @@ use quiche::careful_resume::CarefulResumeConfig;
 use quiche::slow_start::SlowStartExit;
 
 use super::Change;
+use super::Controller;
 use super::Flow;
+use super::FlowEcn;
 use super::Handover;
 use super::Mode;
 use super::Pareto;
@@ -245,6 +247,14 @@ fn check_flow(flow: &Flow) -> anyhow::Result<()> {
         flow.arrivals_per_s.is_none() || (!flow.in_turn && flow.start_spread_ms == 0.0),
         "{name}.arrivals_per_s: leave out in_turn and start_spread_ms"
     );
+    let window_response = match flow.ecn {
+        FlowEcn::Off | FlowEcn::On => None,
+        FlowEcn::Alternative => Some("alternative"),
+        FlowEcn::L4s => Some("l4s"),
+    };
+    if let Some(ecn) = window_response.filter(|_| flow.cc == Controller::Bbr2) {
+        bail!("{name}.ecn = {ecn:?}: it is for cubic and reno; with cc = \"bbr2\", say \"on\"");
+    }
     let searches = matches!(flow.slow_start_exit, SlowStartExit::Search(_));
     if let Some(threshold) = flow.search_threshold.filter(|_| !searches) {
         let exit = flow.slow_start_exit.name();

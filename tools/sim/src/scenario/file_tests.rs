@@ -173,6 +173,14 @@ fn bad_file_is_one_line_with_key_and_value() {
         (&format!("{PATH}{FLOW}slow_start_exit = \"bbr\"\n"), "flow.slow_start_exit = \"bbr\": must be one of queue, rapid, hystart, search, search-3"),
         (&format!("{PATH}{FLOW}search_threshold = 0.3\n"), "slow_start_exit = queue has none"),
         (
+            &format!("{PATH}{FLOW}cc = \"bbr2\"\necn = \"l4s\"\n"),
+            "flow.ecn = \"l4s\": it is for cubic and reno; with cc = \"bbr2\", say \"on\"",
+        ),
+        (
+            &format!("{PATH}{FLOW}cc = [\"cubic\", \"bbr2\"]\necn = \"alternative\"\n"),
+            "flow.ecn = \"alternative\": it is for cubic and reno",
+        ),
+        (
             &format!("{PATH}{FLOW}slow_start_exit = \"search\"\nsearch_threshold = 1\n"),
             "search_threshold = 1: must be between 0 and 1",
         ),
