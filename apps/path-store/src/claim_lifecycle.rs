@@ -252,11 +252,11 @@ impl ClaimLifecycle {
         [record, release]
     }
 
-    /// Forgets what this connection recorded: its client acknowledged what it had not received.
-    /// The parameters that it used are others', and stay.
-    pub fn on_violation(&mut self) -> Option<Action> {
+    /// Ends it because the client acknowledged what it had not received. If this connection
+    /// `has_recorded`, that is forgotten. The parameters that it used are others', and stay.
+    pub fn on_violation(&mut self, has_recorded: bool) -> Option<Action> {
         self.suppressed = true;
-        let recorded = self.recorded?;
+        let recorded = self.recorded.filter(|_| has_recorded)?;
         let token = match self.release() {
             Some(Action::Release(token)) => token,
             _ => ClaimToken::random(),
@@ -454,30 +454,36 @@ mod tests {
         let forget = Some(Action::Forget { token: TOKEN, used: observed });
 
         let (mut lifecycle, now) = holding();
-        assert_eq!(lifecycle.on_violation(), None);
+        assert_eq!(lifecycle.on_violation(true), None);
         assert_eq!(lifecycle.on_close(Some(state(950)), now), [None, release]);
 
         let (mut lifecycle, now) = holding();
         lifecycle.on_observation(recorded, now);
-        assert_eq!(lifecycle.on_violation(), forget);
+        assert_eq!(lifecycle.on_violation(true), forget);
         assert_eq!(lifecycle.on_close(Some(state(950)), now), NOTHING);
 
         let (mut lifecycle, now) = holding();
         lifecycle.on_jump();
-        assert_eq!(lifecycle.on_violation(), None);
+        assert_eq!(lifecycle.on_violation(true), None);
         assert_eq!(lifecycle.on_close(Some(state(950)), now), NOTHING);
 
         let (mut lifecycle, now) = lingering();
         lifecycle.on_observation(recorded, now);
-        assert_eq!(lifecycle.on_violation(), forget);
+        assert_eq!(lifecycle.on_violation(true), forget);
 
         let now = quiche::clock::now();
         let mut lifecycle = ClaimLifecycle::new(now);
-        assert_eq!(lifecycle.on_violation(), None);
+        assert_eq!(lifecycle.on_violation(true), None);
         let mut lifecycle = ClaimLifecycle::new(now);
         lifecycle.on_observation(recorded, now);
-        let forgotten = lifecycle.on_violation();
+        let forgotten = lifecycle.on_violation(true);
         assert!(matches!(forgotten, Some(Action::Forget { used, .. }) if used == observed));
+
+        // What it observed was not recorded.
+        let (mut lifecycle, now) = holding();
+        lifecycle.on_observation(recorded, now);
+        assert_eq!(lifecycle.on_violation(false), None);
+        assert_eq!(lifecycle.on_close(Some(state(950)), now), [None, release]);
     }
 
     #[test]

@@ -206,13 +206,28 @@ impl Connection {
         may_record.then(|| self.quic.path_state()).flatten()
     }
 
+    /// Returns whether the store keeps what the connection observes.
+    fn may_record(&self, store: &StoreClient, now: Instant) -> bool {
+        let is_believed = |client| store.claimants.is_believed(client, now);
+        self.carried_state.path().is_recorded() && self.client().is_some_and(is_believed)
+    }
+
+    /// Returns whether the client acknowledged what it had not received, or broke the protocol as
+    /// badly.
+    pub(super) fn is_violated(&self) -> bool {
+        is_violation(self.quic.local_error())
+    }
+
     /// Records the last observation, and releases the claim. What a client made known that
     /// broke the protocol is forgotten.
     pub(super) fn end_claim(&mut self, store: &StoreClient, now: Instant) {
         let observed = self.observed();
-        if is_violation(self.quic.local_error()) {
-            let action = self.claim_lifecycle.on_violation();
+        if self.is_violated() {
+            let action = self.claim_lifecycle.on_violation(self.may_record(store, now));
             self.perform(action, store);
+            if let Some(client) = self.client() {
+                self.note_failure(Failure::Violation, client, store, now);
+            }
         }
         for action in self.claim_lifecycle.on_close(observed, now) {
             self.perform(action, store);
@@ -262,7 +277,7 @@ impl Connection {
             }
             Some(Action::Release(token)) => store.release(&self.endpoint, token),
             Some(Action::Forget { token, used }) => store.forget(&self.endpoint, token, used),
-            Some(Action::Record(_)) if !self.carried_state.path().is_recorded() => (),
+            Some(Action::Record(_)) if !self.may_record(store, clock::now()) => (),
             Some(Action::Record(observed)) => {
                 debug!("{}: records {observed:?}", self.quic.trace_id());
                 store.record(&self.endpoint, &observed);
@@ -277,8 +292,6 @@ fn is_fault(error: Option<&quiche::ConnectionError>) -> bool {
     error.is_some_and(|error| !error.is_app)
 }
 
-/// Returns whether the client acknowledged what it had not received, or broke the protocol as
-/// badly.
 fn is_violation(error: Option<&quiche::ConnectionError>) -> bool {
     let code = WireErrorCode::ProtocolViolation as u64;
     error.is_some_and(|error| !error.is_app && error.error_code == code)

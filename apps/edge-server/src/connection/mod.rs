@@ -511,6 +511,9 @@ impl Connection {
         if self.resume_summary.is_some_and(|summary| summary.has_unused_parameters()) {
             metrics.resume.on_unused();
         }
+        if self.resume_summary.is_some() && self.is_violated() {
+            metrics.resume.on_violation();
+        }
         let is_clean = self.quic.peer_error().is_some_and(goaway::is_no_error);
         if let Some(http) = &mut self.http {
             http.on_connection_end(is_clean, now);
@@ -523,6 +526,9 @@ impl Connection {
     fn report_path(&mut self, metrics: &WorkerMetrics) {
         if self.lifetime.is_handshake_under_way() {
             metrics.handshake_failures.count(self.quic.peer_error(), self.quic.local_error());
+            if self.quic.is_in_early_data() {
+                metrics.early_data.count_unconfirmed();
+            }
             self.report_certificate(metrics);
         } else if let Some(path) = self.quic.active_path() {
             metrics.paths.observe_path(self.has_jumped(), path.min_rtt, path.cwnd);

@@ -5,7 +5,8 @@
 //! the other, would keep its neighbours from jumping for as long as it likes. So its own claims
 //! wait; those of other clients of its subnet do not. Many people may share an address: one claim
 //! in a few that comes to nothing is theirs to have. The store's hold-off after a retreat is for
-//! the whole subnet.
+//! the whole subnet. A client that acknowledges what it has not received is not believed for as long:
+//! nothing that its connections observe is recorded, so that nothing has to be forgotten again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -36,6 +37,9 @@ pub enum Failure {
 
     /// Congestion followed the jump.
     Retreat,
+
+    /// The client acknowledged what it had not received.
+    Violation,
 }
 
 /// Clients of all workers.
@@ -56,6 +60,9 @@ struct FailureRecord {
     disuses: u32,
     retreats: u32,
     waits_until: Instant,
+
+    /// Of a client that is not believed.
+    disbelieved_until: Option<Instant>,
     kept_until: Instant,
 }
 
@@ -67,12 +74,19 @@ impl Claimants {
         record.is_none_or(|record| record.waits_until <= now)
     }
 
-    /// Notes a claim of a client that came to nothing.
+    /// Returns whether a client is believed: what its connections observe may be recorded.
+    pub fn is_believed(&self, client: IpAddr, now: Instant) -> bool {
+        let histories = self.histories();
+        let record = histories.failures.get(&ClientUnit::of(client));
+        record.and_then(|record| record.disbelieved_until).is_none_or(|until| until <= now)
+    }
+
+    /// Notes a claim of a client that came to nothing, or a violation without a claim.
     pub fn on_failure(&self, client: IpAddr, failure: Failure, now: Instant) {
         let client = ClientUnit::of(client);
         let mut histories = self.histories();
         let uses = histories.uses.remove(&client).unwrap_or(0);
-        if failure == Failure::Retreat || uses < USES_PER_FAILURE {
+        if failure != Failure::Disuse || uses < USES_PER_FAILURE {
             histories.note(client, failure, now);
         }
     }
@@ -111,10 +125,18 @@ impl Histories {
             Failure::Disuse => (disuses + 1, retreats, hold_off(disuses + 1)),
             Failure::Retreat if retreats == 0 => (disuses, 1, hold_off(1)),
             Failure::Retreat => (disuses, retreats + 1, MEMORY),
+            Failure::Violation => (disuses, retreats, MEMORY),
+        };
+        let disbelieved_until = match failure {
+            Failure::Violation => Some(now + MEMORY),
+            Failure::Disuse | Failure::Retreat => before.and_then(|r| r.disbelieved_until),
         };
         let waits_until = before.map_or(now, |record| record.waits_until).max(now + wait);
         let kept_until = waits_until + MEMORY;
-        records.insert(client, FailureRecord { disuses, retreats, waits_until, kept_until });
+        records.insert(
+            client,
+            FailureRecord { disuses, retreats, waits_until, disbelieved_until, kept_until },
+        );
     }
 }
 
@@ -144,6 +166,25 @@ mod tests {
             now += MEMORY;
             claimants.on_failure(here, failure, now);
             assert!(claimants.may_claim(here, now + MINUTE), "its failures are forgotten");
+        }
+    }
+
+    #[test]
+    fn violator_neither_claims_nor_is_believed_for_an_hour() {
+        let start = quiche::clock::now();
+        let claimants = Claimants::default();
+        let [here, neighbour] = ["198.51.100.7", "198.51.100.8"].map(|at| at.parse().unwrap());
+        for failure in [Failure::Disuse, Failure::Retreat] {
+            claimants.on_failure(here, failure, start);
+            assert!(claimants.is_believed(here, start), "{failure:?}");
+        }
+        (0..USES_PER_FAILURE).for_each(|_| claimants.on_use(here));
+        claimants.on_failure(here, Failure::Violation, start);
+        claimants.on_failure(here, Failure::Disuse, start + MINUTE);
+        for (after, is_believed) in [(MEMORY - Duration::from_millis(1), false), (MEMORY, true)] {
+            assert_eq!(claimants.is_believed(here, start + after), is_believed);
+            assert_eq!(claimants.may_claim(here, start + after), is_believed);
+            assert!(claimants.is_believed(neighbour, start + after));
         }
     }
 

@@ -14,6 +14,9 @@ const LIMITS: &str = "limits";
 /// Refused for another reason.
 const REFUSED: &str = "refused";
 
+/// Accepted, and the handshake was never complete: a replay, or a client that left.
+const UNCONFIRMED: &str = "unconfirmed";
+
 /// The client sent none, or it is off.
 const NONE: &str = "none";
 
@@ -32,7 +35,7 @@ impl EarlyDataMetrics {
         let metrics = Self::default();
         let help = "Connections that ended, by what became of the client's early data";
         registry.register("edge_server_early_data_connections", help, metrics.0.clone());
-        for result in [ACCEPTED, LIMITS, REFUSED, NONE] {
+        for result in [ACCEPTED, UNCONFIRMED, LIMITS, REFUSED, NONE] {
             drop(metrics.of(result));
         }
         metrics
@@ -41,6 +44,11 @@ impl EarlyDataMetrics {
     /// Counts a connection that ends, with the reason that BoringSSL tells.
     pub fn count(&self, reason: u32) {
         self.of(result(Reason(reason))).inc();
+    }
+
+    /// Counts a connection whose early data was accepted, and whose handshake has failed.
+    pub fn count_unconfirmed(&self) {
+        self.of(UNCONFIRMED).inc();
     }
 
     fn of(&self, result: &'static str) -> Counter {
@@ -73,8 +81,10 @@ mod tests {
         for reason in [2, 2, 13, 12, 9, 8, 0, 1, 4, 5, 6, 7] {
             metrics.count(reason);
         }
+        metrics.count_unconfirmed();
         let line = |(result, count)| format!("{{result=\"{result}\"}} {count}");
-        let counts = [("accepted", 2), ("limits", 1), ("refused", 3), ("none", 6)];
+        let counts =
+            [("accepted", 2), ("unconfirmed", 1), ("limits", 1), ("refused", 3), ("none", 6)];
         assert_exported(&registry, "edge_server_early_data_connections_total", &counts.map(line));
     }
 }

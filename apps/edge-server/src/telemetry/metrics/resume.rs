@@ -74,6 +74,7 @@ pub struct ResumeMetrics {
     set_age_s: Histogram,
     rtt_ratio: Histogram,
     rtts_saved: Counter<f64, AtomicU64>,
+    violations: Counter,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -127,6 +128,7 @@ impl ResumeMetrics {
             set_age_s: Histogram::new(AGE_BUCKETS_S),
             rtt_ratio: Histogram::new(RTT_RATIO_BUCKETS),
             rtts_saved: Counter::default(),
+            violations: Counter::default(),
         };
         let Self {
             phases,
@@ -138,6 +140,7 @@ impl ResumeMetrics {
             set_age_s,
             rtt_ratio,
             rtts_saved,
+            violations,
         } = metrics.clone();
         let resume = registry.sub_registry_with_prefix("edge_server_resume");
         let help = "Phases of Careful Resume that connections entered, and why";
@@ -155,6 +158,8 @@ impl ResumeMetrics {
         resume.register("rtt_ratio", help, rtt_ratio);
         let help = "Estimated round trips of slow start that jumps saved";
         resume.register("rtts_saved", help, rtts_saved);
+        let help = "Connections closed because the client acknowledged what it had not received";
+        resume.register("violations", help, violations);
         for limit in JUMP_LIMITS {
             drop(metrics.limits.get_or_create(&LimitLabels { limit }));
         }
@@ -206,6 +211,11 @@ impl ResumeMetrics {
     /// Counts a connection that ended before it used or refused its saved parameters.
     pub fn on_unused(&self) {
         self.refused.get_or_create(&ReasonLabels { reason: UNUSED }).inc();
+    }
+
+    /// Counts a connection of whose client nothing more is believed.
+    pub fn on_violation(&self) {
+        self.violations.inc();
     }
 
     fn on_decision(&self, saved: Option<PathState>, snapshot: &ConnectionSnapshot) {

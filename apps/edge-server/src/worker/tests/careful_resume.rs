@@ -498,6 +498,20 @@ fn observation_ends_when_the_client_changes_subnet() {
     assert_eq!(server.metric("path_store_records_total"), records);
 }
 
+// A NAT forgets: what is on its way to the old address is lost, whatever controls congestion.
+#[test]
+fn download_survives_a_change_of_address() {
+    for cc in ["reno", "cubic", "bbr2"] {
+        let lab = Lab::new();
+        let server = lab.serve(&["--speedtest", "--cc", cc]);
+        let mut client = server.client().over(&path()).connect();
+        let stream = client.request("GET", &format!("/bytes/{LONG_BYTES}"));
+        client.receive(stream, 1_000_000);
+        client.rebind([203, 0, 113, 1]);
+        assert_eq!(client.response(stream).body.len() as u64, LONG_BYTES, "{cc}");
+    }
+}
+
 /// Hostile clients of a subnet: what each can make the server believe, and what its
 /// neighbours see of that. How much time it costs the neighbours is measured by `hostile`.
 struct Subnet {
@@ -569,6 +583,30 @@ fn forged_acknowledgements_void_what_their_connection_recorded() {
     assert_eq!(forger.acknowledge_ahead(5), PROTOCOL_VIOLATION);
     subnet.server.wait_for_metric("path_store_forgets_total", |forgets| forgets == 1);
     assert_eq!(subnet.lab.held(), None);
+}
+
+// Once an hour: otherwise it would hold its neighbours off for as long as it likes.
+#[test]
+fn client_with_forged_acknowledgements_is_not_believed_again() {
+    let subnet = Subnet::new();
+    for again in [false, true] {
+        let before = subnet.lab.held();
+        assert_eq!(before.is_some(), again);
+        let mut forger = subnet.server.client().over(&path()).connect();
+        forger.request("GET", "/bytes/50000000");
+        subnet.lab.advance(Duration::from_secs(3));
+        assert_eq!(forger.acknowledge_ahead(5), PROTOCOL_VIOLATION);
+        subnet.server.wait_for_metric("edge_server_connections_open", |open| open == 0);
+        assert_eq!(subnet.server.metric("path_store_forgets_total"), 1);
+        assert_eq!(subnet.server.metric("edge_server_resume_jumps_taken_total"), 0);
+        assert_eq!(subnet.lab.held().is_some(), again);
+        subnet.lab.advance(Duration::from_secs(61));
+        let mut neighbour = subnet.server.client().from([198, 51, 100, 77]).over(&path()).connect();
+        fetch(&mut neighbour, LONG_BYTES);
+        neighbour.close();
+        subnet.server.wait_for_metric("edge_server_connections_open", |open| open == 0);
+    }
+    assert_eq!(subnet.server.metric("edge_server_resume_violations_total"), 2);
 }
 
 // RFC 9959, 3.2: an RTT of less than half the saved one is another path.

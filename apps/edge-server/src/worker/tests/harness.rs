@@ -480,7 +480,7 @@ pub struct World {
 
 /// What is at the other end of a path.
 struct Endpoint {
-    /// The last is the one that it sends from.
+    /// The last is the one that it has: a NAT has forgotten those before.
     addresses: Vec<SocketAddr>,
     up: Lane,
     down: Lane,
@@ -601,7 +601,7 @@ impl World {
 }
 
 fn endpoint_at(endpoints: &mut [Endpoint], address: SocketAddr) -> Option<&mut Endpoint> {
-    endpoints.iter_mut().find(|endpoint| endpoint.addresses.contains(&address))
+    endpoints.iter_mut().find(|endpoint| endpoint.addresses.last() == Some(&address))
 }
 
 /// A server: a worker, and what the event loop does for it.
