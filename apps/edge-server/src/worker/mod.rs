@@ -568,6 +568,7 @@ impl Worker {
         let now = clock::now();
         for mut connection in self.connections.drain() {
             connection.on_removed(self.access_log.as_ref(), &self.metrics, now);
+            self.shutdown_log.on_connection_end(self.drain.stage() == Stage::Draining);
         }
         self.on_store_replies();
     }
