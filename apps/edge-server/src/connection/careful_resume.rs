@@ -233,6 +233,18 @@ impl Connection {
             self.perform(action, store);
         }
         self.judge_claim(store, now);
+        self.keep_last_state(observed, store);
+    }
+
+    /// Keeps what the client's next connection may use, of which no token could tell any more.
+    fn keep_last_state(&mut self, observed: Option<PathState>, store: &StoreClient) {
+        if is_fault(self.quic.local_error()) {
+            return;
+        }
+        self.carried_state.on_observation(observed, clock::wall_now());
+        if let Some(last) = self.carried_state.last() {
+            store.last_states.keep(self.carried_state.issuer(), last);
+        }
     }
 
     /// Makes the transport tell whether it could jump with the parameters that were read. Both arms

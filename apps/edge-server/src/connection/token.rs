@@ -26,7 +26,8 @@ impl Connection {
     ) {
         let Some(client) = self.client() else { return };
         let own = self.carried_state.issue(now);
-        let payload = own_state::to_payload(own, &store.scope(&self.endpoint));
+        let payload =
+            own_state::to_payload(own, &store.scope(&self.endpoint), self.carried_state.issuer());
         let token = admission.token_for_next(client, &payload, clock::wall_now());
         let Some(token) = token else { return };
         if self.quic.send_new_token(token).is_ok() {

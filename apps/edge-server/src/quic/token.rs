@@ -31,7 +31,7 @@ const RETRY_LIFETIME: Duration = Duration::from_secs(10);
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Length of the payload of a token for a later connection, in bytes.
-pub const PAYLOAD_BYTES: usize = 43;
+pub const PAYLOAD_BYTES: usize = 51;
 
 /// What a token tells about its client.
 pub type Payload = [u8; PAYLOAD_BYTES];

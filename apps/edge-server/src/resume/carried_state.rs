@@ -12,6 +12,7 @@ use path_store::OwnState;
 use path_store::StateKept;
 use quiche::path_state::PathState;
 
+use crate::resume::own_state::Issuer;
 use crate::resume::own_state::Source;
 
 /// Tokens that one connection may send at once: as many as a window doubles from the initial to
@@ -53,6 +54,7 @@ pub enum Activity {
 /// Own state of one client.
 pub struct CarriedState {
     path: OwnPath,
+    issuer: Issuer,
 
     /// What the client's last token tells.
     issued: OwnState,
@@ -72,6 +74,7 @@ impl CarriedState {
     pub fn new(kept: StateKept, brought: OwnState, now: Instant) -> Self {
         Self {
             path: OwnPath::new(kept, brought),
+            issuer: Issuer::random(),
             issued: OwnState::Unknown,
             tokens: 0,
             first_token: None,
@@ -84,6 +87,17 @@ impl CarriedState {
     /// Returns the path to the client.
     pub fn path(&self) -> &OwnPath {
         &self.path
+    }
+
+    /// Returns the name of the connection in its tokens.
+    pub fn issuer(&self) -> Issuer {
+        self.issuer
+    }
+
+    /// Returns what the client would be told now, if its tokens tell anything.
+    pub fn last(&self) -> Option<OwnState> {
+        let tells = self.path.is_carried() && !self.is_away && self.first_token.is_some();
+        tells.then(|| self.path.next())
     }
 
     /// Returns where saved parameters come from that a claim was granted for.

@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod carried_state;
 pub mod claimants;
+pub mod last_states;
 pub mod own_state;
 pub mod path_key;
 pub mod pending_claim;

@@ -2,7 +2,8 @@
 //!
 //! The token is sealed, and bound to the client's address. Its payload tells saved parameters of
 //! this client's connections alone, or that one of them retreated, and for which endpoint and
-//! claims it is good: another store knows nothing of the retreats that make it void.
+//! claims it is good: another store knows nothing of the retreats that make it void. It names the
+//! connection, by which the process may know more.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -14,6 +15,7 @@ use quiche::path_state::RemoteEndpoint;
 use quiche::path_state::RETREAT_KNOWN;
 use ring::digest;
 
+use crate::quic::random;
 use crate::quic::token::Payload;
 use crate::quic::token::PAYLOAD_BYTES;
 
@@ -25,9 +27,30 @@ const RETREATED: u8 = 2;
 /// Offsets of its parts. It ends with zeros.
 const STATE_OFFSET: usize = 1;
 const SCOPE_OFFSET: usize = STATE_OFFSET + PathState::ENCODED_LEN;
+const ISSUER_OFFSET: usize = SCOPE_OFFSET + size_of::<Scope>();
 
 /// What the path state of a client is good for: its endpoint, and the claims on it.
-pub type Scope = [u8; PAYLOAD_BYTES - SCOPE_OFFSET];
+pub type Scope = [u8; 8];
+
+/// The connection that issued a token: random, and the same in all of its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Issuer([u8; PAYLOAD_BYTES - ISSUER_OFFSET]);
+
+impl Issuer {
+    /// Returns a new name. Without randomness there are no tokens that could tell it.
+    pub fn random() -> Self {
+        let mut bytes = [0; PAYLOAD_BYTES - ISSUER_OFFSET];
+        let _ = random::fill(&mut bytes);
+        Self(bytes)
+    }
+
+    /// Returns who issued a token with this payload, if it is good for `scope`.
+    pub fn of(payload: &Payload, scope: &Scope) -> Option<Self> {
+        let (issued_for, issuer) = payload[SCOPE_OFFSET..].split_first_chunk()?;
+        let issuer = issuer.first_chunk().copied()?;
+        (issued_for == scope).then_some(Self(issuer))
+    }
+}
 
 /// Reason for which what a token tells is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +98,10 @@ impl Void {
 }
 
 /// Returns the payload of a token that is good for `scope`.
-pub fn to_payload(own: OwnState, scope: &Scope) -> Payload {
+pub fn to_payload(own: OwnState, scope: &Scope, issuer: Issuer) -> Payload {
     let mut payload = [0; PAYLOAD_BYTES];
     let (kind, state) = match own {
-        OwnState::Unknown => return payload,
+        OwnState::Unknown => (UNKNOWN, [0; PathState::ENCODED_LEN]),
         OwnState::Saved(state) => (SAVED, bounded(state).to_bytes()),
         OwnState::Retreated { until } => {
             let mut state = [0; PathState::ENCODED_LEN];
@@ -90,7 +113,8 @@ pub fn to_payload(own: OwnState, scope: &Scope) -> Payload {
     };
     payload[0] = kind;
     payload[STATE_OFFSET..SCOPE_OFFSET].copy_from_slice(&state);
-    payload[SCOPE_OFFSET..].copy_from_slice(scope);
+    payload[SCOPE_OFFSET..ISSUER_OFFSET].copy_from_slice(scope);
+    payload[ISSUER_OFFSET..].copy_from_slice(&issuer.0);
     payload
 }
 
@@ -104,7 +128,7 @@ pub fn from_payload(
     scope: &Scope,
     wall_now: SystemTime,
 ) -> Result<OwnState, Void> {
-    let (state, issued_for) = payload[STATE_OFFSET..].split_at(PathState::ENCODED_LEN);
+    let (state, issued_for) = payload[STATE_OFFSET..ISSUER_OFFSET].split_at(PathState::ENCODED_LEN);
     let (own, is_expired) = match payload[0] {
         UNKNOWN => return Ok(OwnState::Unknown),
         SAVED => {
@@ -127,7 +151,7 @@ pub fn from_payload(
 }
 
 /// Ends a state before the store forgets the retreats that would make it void.
-fn bounded(state: PathState) -> PathState {
+pub fn bounded(state: PathState) -> PathState {
     let latest = state.observed.checked_add(RETREAT_KNOWN).unwrap_or(state.observed);
     PathState { expires: state.expires.min(latest), ..state }
 }
@@ -167,7 +191,7 @@ mod tests {
         let own = OwnState::Saved(state(HOUR));
         let retreated = OwnState::Retreated { until: now() + HOUR };
         for own in [own, retreated] {
-            let payload = to_payload(own, &HERE);
+            let payload = to_payload(own, &HERE, Issuer::random());
             let read = |scope, after| from_payload(&payload, scope, now() + after);
             let last = HOUR - Duration::from_millis(1);
             assert_eq!(read(&HERE, Duration::ZERO), Ok(own));
@@ -175,14 +199,25 @@ mod tests {
             assert_eq!(read(&HERE, HOUR), Err(Void::Expired));
             assert_eq!(read(&[8; 8], last), Err(Void::OtherPath));
         }
-        assert_eq!(to_payload(OwnState::Unknown, &HERE), [0; PAYLOAD_BYTES]);
-        assert_eq!(from_payload(&[0; PAYLOAD_BYTES], &[8; 8], now()), Ok(OwnState::Unknown));
+        let nothing = to_payload(OwnState::Unknown, &HERE, Issuer::random());
+        assert_eq!(from_payload(&nothing, &[8; 8], now()), Ok(OwnState::Unknown));
+    }
+
+    #[test]
+    fn payload_tells_its_issuer_to_its_own_scope() {
+        let [one, other] = [Issuer::random(), Issuer::random()];
+        assert_ne!(one, other);
+        for own in [OwnState::Unknown, OwnState::Saved(state(HOUR))] {
+            let payload = to_payload(own, &HERE, one);
+            assert_eq!(Issuer::of(&payload, &HERE), Some(one));
+            assert_eq!(Issuer::of(&payload, &[8; 8]), None);
+        }
     }
 
     // Longer, nobody knows whether another connection has retreated.
     #[test]
     fn state_ends_while_retreats_are_known() {
-        let payload = to_payload(OwnState::Saved(state(100 * HOUR)), &HERE);
+        let payload = to_payload(OwnState::Saved(state(100 * HOUR)), &HERE, Issuer::random());
         let read = |after| from_payload(&payload, &HERE, now() + after);
         let expires = now() + RETREAT_KNOWN;
         let expected = PathState { expires, ..state(HOUR) };
@@ -192,7 +227,7 @@ mod tests {
 
     #[test]
     fn unknown_layout_is_unreadable() {
-        let mut payload = to_payload(OwnState::Saved(state(HOUR)), &HERE);
+        let mut payload = to_payload(OwnState::Saved(state(HOUR)), &HERE, Issuer::random());
         for (at, byte) in [(0, 3), (STATE_OFFSET, 9)] {
             let before = std::mem::replace(&mut payload[at], byte);
             assert_eq!(from_payload(&payload, &HERE, now()), Err(Void::Unreadable));

@@ -19,6 +19,7 @@ use quiche::path_state::RemoteEndpoint;
 use crate::config::Cli;
 use crate::quic::handle::ConnectionHandle;
 use crate::resume::claimants::Claimants;
+use crate::resume::last_states::LastStates;
 use crate::resume::own_state;
 use crate::resume::own_state::Scope;
 
@@ -53,6 +54,9 @@ pub struct StoreClient {
 
     /// Clients whose claims came to nothing.
     pub claimants: Claimants,
+
+    /// What connections knew that have ended.
+    pub last_states: LastStates,
 }
 
 impl StoreClient {
@@ -62,9 +66,10 @@ impl StoreClient {
         hash_keys: Option<WatchedHashKeys>,
         wake: Wake,
         claimants: Claimants,
+        last_states: LastStates,
     ) -> Self {
         let store = service.map(|service| service.handle(wake));
-        Self { store, hash_keys, has_replies: Cell::new(false), claimants }
+        Self { store, hash_keys, has_replies: Cell::new(false), claimants, last_states }
     }
 
     /// Requests the path state of an endpoint for a connection, without claiming it.

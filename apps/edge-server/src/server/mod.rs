@@ -47,6 +47,7 @@ use crate::net::steering::Steering;
 use crate::quic::connection_id::Origin;
 use crate::quic::worker_octet::WorkerMaskKey;
 use crate::resume::claimants::Claimants;
+use crate::resume::last_states::LastStates;
 use crate::resume::store::StoreClient;
 use crate::server::resources::Resources;
 use crate::server::takeover::OldProcess;
@@ -187,7 +188,7 @@ impl Workers {
 
         let limiter =
             ConnectionLimiter::new(PrefixLengths { v4: cli.prefix_v4, v6: cli.prefix_v6 });
-        let claimants = Claimants::default();
+        let (claimants, last_states) = (Claimants::default(), LastStates::default());
         let files = FileLimiter::default();
         let shutdown_log = ShutdownLog::default();
         let room_requests = RoomRequests::for_workers(pollers.iter().map(|poller| {
@@ -200,8 +201,13 @@ impl Workers {
             (0..=u8::MAX).zip(parts)
         {
             let read_pool = read_queue.handle(poller.wake());
-            let (hash_keys, claimants) = (resources.hash_keys.clone(), claimants.clone());
-            let store = StoreClient::new(services.store, hash_keys, poller.wake(), claimants);
+            let store = StoreClient::new(
+                services.store,
+                resources.hash_keys.clone(),
+                poller.wake(),
+                claimants.clone(),
+                last_states.clone(),
+            );
             let metrics = services.metrics.of_worker(name);
             let worker_config = resources.worker_config(cli, &cli.listen[listener])?;
             let origin = Origin { worker: handles.forwarding.worker(), generation };

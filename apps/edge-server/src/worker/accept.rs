@@ -40,6 +40,7 @@ use crate::quic::token::AddressValidation;
 use crate::quic::Quic;
 use crate::resume::carried_state::CarriedState;
 use crate::resume::own_state;
+use crate::resume::own_state::Issuer;
 use crate::resume::summary::ResumeSummary;
 use crate::telemetry::metrics::NodeDrop;
 use crate::worker::Worker;
@@ -215,7 +216,8 @@ impl Worker {
         Some(slot)
     }
 
-    /// Returns what the client's token tells of its path to this server.
+    /// Returns what is known of the client's path to this server: by the connection that issued its
+    /// token, when it ended, or what the token tells.
     fn own_state(
         &self,
         validation: Option<AddressValidation>,
@@ -227,8 +229,10 @@ impl Worker {
         if self.state_kept == StateKept::Store {
             return OwnState::Unknown;
         }
-        let scope = self.store.scope(endpoint);
-        let own = own_state::from_payload(&payload, &scope, clock::wall_now());
+        let (scope, wall_now) = (self.store.scope(endpoint), clock::wall_now());
+        let issuer = Issuer::of(&payload, &scope);
+        let last = issuer.and_then(|issuer| self.store.last_states.of(issuer, wall_now));
+        let own = last.map_or_else(|| own_state::from_payload(&payload, &scope, wall_now), Ok);
         self.metrics.client_states.on_received(own);
         own.unwrap_or_default()
     }

@@ -57,6 +57,7 @@ use crate::quic::secrets;
 use crate::quic::secrets::SharedSecrets;
 use crate::quic::worker_octet::WorkerMaskKey;
 use crate::resume::claimants::Claimants;
+use crate::resume::last_states::LastStates;
 use crate::resume::store::StoreClient;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::admin::socket::ConnectionInfo;
@@ -670,7 +671,7 @@ impl ServerState {
             name: 0,
             mask_key: WorkerMaskKey::random().unwrap(),
             read_pool: read_queue.handle(Arc::clone(&wake)),
-            store: StoreClient::new(store, None, wake, Claimants::default()),
+            store: StoreClient::new(store, None, wake, Claimants::default(), LastStates::default()),
             nodes: None,
             metrics: metrics.of_worker(0),
             access_log: access_log.clone(),
