@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::support::client::ResumptionData;
 use crate::support::client::UdpClient;
 use crate::support::lab::emulate;
+use crate::support::metrics;
 use crate::support::process::serve;
 use crate::support::process::sibling;
 use crate::support::process::Running;
@@ -123,8 +124,11 @@ fn edge_client_that_reuses_its_token_jumps_with_its_own_state() {
 #[test]
 fn flush_of_the_store_makes_tokens_void() {
     let dir = tempfile::tempdir().unwrap();
-    let member = Member::start(dir.path(), "log", &[]);
+    let mut member = Member::start(dir.path(), "log", &["--metrics", "127.0.0.1:0"]);
     let token = member.download(&ResumptionData::default());
+    // What a connection observes later is about the network as it is then.
+    let metrics_at = member.server.metrics_address();
+    metrics::wait_until(metrics_at, "edge_server_connections_open", |open| open == 0);
     let store = dir.path().join("paths.db");
     let mut flush = Command::new(sibling("path-store"));
     let flushed = flush.args(["--store", store.to_str().unwrap(), "flush"]).output().unwrap();
