@@ -5,8 +5,8 @@
 //! the other, would keep its neighbours from jumping for as long as it likes. So its own claims
 //! wait; those of other clients of its subnet do not. Many people may share an address: one claim
 //! in a few that comes to nothing is theirs to have. The store's hold-off after a retreat is for
-//! the whole subnet. A client that acknowledges what it has not received is not believed for as long:
-//! nothing that its connections observe is recorded, so that nothing has to be forgotten again.
+//! the whole subnet. A client that acknowledges what it has not received is not believed for an
+//! hour: nothing that its connections observe is recorded, so that nothing has to be forgotten again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
